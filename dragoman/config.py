@@ -1,0 +1,307 @@
+"""Every setting of Dragoman: frozen dataclasses whose field texts are the command line's help.
+
+Floor 0: imports nothing of the package and nothing heavy, so that `dragoman --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+"""The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
+
+
+class DragomanError(Exception):
+    """A failure the user can cure: the message is one sentence naming the file, the place and the cure."""
+
+
+class ConfigError(DragomanError, ValueError):
+    """A setting with an impossible value, or two settings that exclude each other."""
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+def _require_at_least(minimum: float, settings: dict[str, float]) -> None:
+    for name, value in settings.items():
+        _require(value >= minimum, f"{name} must be at least {minimum}, not {value}")
+
+
+def _require_probability(settings: dict[str, float]) -> None:
+    for name, value in settings.items():
+        _require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a Transformer. The defaults are the paper's base model (Table 3)."""
+
+    d_model: int = 512
+    """Width of every embedding and of every sub-layer's output (section 3.1)."""
+    d_ff: int = 2048
+    """Width of the inner layer of the feed-forward networks (section 3.3)."""
+    num_heads: int = 8
+    """Number of parallel attention heads h; each has d_k = d_model / h dimensions (section 3.2.2)."""
+    num_encoder_layers: int = 6
+    """Number of identical layers N in the encoder (section 3.1)."""
+    num_decoder_layers: int = 6
+    """Number of identical layers N in the decoder (section 3.1)."""
+    dropout: float = 0.1
+    """P_drop: on every sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
+    attention_dropout: float = 0.0
+    """Dropout on the attention weights; not in the paper."""
+    activation_dropout: float = 0.0
+    """Dropout inside the feed-forward networks; not in the paper."""
+    norm: Literal["post", "pre"] = "post"
+    """LayerNorm after the residual sum, LayerNorm(x + Sublayer(x)), as in the paper; or before each sub-layer."""
+    positions: Literal["interleaved", "halves", "learned"] = "interleaved"
+    """Sines and cosines interleaved (section 3.5), as two halves [sin | cos], or a learned table."""
+    activation: Literal["relu", "gelu", "swish"] = "relu"
+    """Non-linearity of the feed-forward networks; the paper's is relu."""
+    share_embeddings: bool = True
+    """One embedding for source and target (section 3.4); needs a joint vocabulary."""
+    tie_softmax: bool = True
+    """Use the target embedding as the weights of the softmax layer, too (section 3.4)."""
+    max_length: int = 512
+    """Longest sentence, in subwords, that the model takes or writes."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in every LayerNorm."""
+    source_vocab_size: int = 37_000
+    """Number of source subwords. Training sets it from the subword model."""
+    target_vocab_size: int = 37_000
+    """Number of target subwords. Training sets it from the subword model."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shapes."""
+        sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
+        _require_at_least(1, {name: getattr(self, name) for name in sizes})
+        _require_at_least(4, {name: getattr(self, name) for name in ("source_vocab_size", "target_vocab_size")})
+        _require_probability(
+            {name: getattr(self, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
+        )
+        _require(
+            self.d_model % self.num_heads == 0,
+            f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})",
+        )
+        _require(
+            self.positions == "learned" or self.d_model % 2 == 0,
+            f"d_model ({self.d_model}) must be even: each pair of dimensions is a sine and a cosine",
+        )
+        _require(
+            not self.share_embeddings or self.source_vocab_size == self.target_vocab_size,
+            "share_embeddings needs one joint vocabulary: set share_embeddings to false or use a joint vocabulary",
+        )
+
+    @property
+    def d_k(self) -> int:
+        """Dimensions of one attention head."""
+        return self.d_model // self.num_heads
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    """How text becomes subwords (SentencePiece)."""
+
+    vocab_size: int = 8000
+    """Number of subwords to learn. A corpus too small for it gets as many as it supports."""
+    vocabulary: Literal["joint", "separate"] = "joint"
+    """One subword model for both languages, or one for each."""
+    subwords: Literal["bpe", "unigram"] = "bpe"
+    """SentencePiece's algorithm."""
+    character_coverage: float = 0.9995
+    """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never <unk>."""
+    normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
+    """SentencePiece's normalisation rule. identity keeps what is written, so that text survives a round trip."""
+    sample_lines: int = 1_000_000
+    """Learn the subwords from at most this many lines, drawn at random from both languages."""
+    max_length: int = 200
+    """Leave out training pairs with a side of more subwords than this."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(300, {"vocab_size (256 of the subwords are the bytes)": self.vocab_size})
+        _require_at_least(1, {"sample_lines": self.sample_lines, "max_length": self.max_length})
+        _require(
+            0.9 <= self.character_coverage <= 1.0,
+            f"character_coverage must be between 0.9 and 1, not {self.character_coverage}",
+        )
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam, the learning-rate schedule, and what one step sees (section 5)."""
+
+    batch_tokens: int = 4096
+    """Budget of one batch: sentences × the longest side's length, padding included."""
+    accumulate: int = 1
+    """Number of batches whose gradients make one step."""
+    schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
+    """After the linear warm-up: the paper's formula (equation 3), the same form through a given peak_lr, or a
+    straight line or half a cosine from peak_lr down to zero at the end of the run (max_steps or max_minutes)."""
+    lr_scale: float = 1.0
+    """Multiplies the paper's schedule."""
+    peak_lr: float = 1e-3
+    """Learning rate at the end of the warm-up, for every schedule but the paper's."""
+    warmup_steps: int = 4000
+    """Steps of linear warm-up (section 5.3)."""
+    beta1: float = 0.9
+    """Adam's decay of the first moment (section 5.3)."""
+    beta2: float = 0.98
+    """Adam's decay of the second moment (section 5.3)."""
+    epsilon: float = 1e-9
+    """Adam's epsilon (section 5.3)."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay (AdamW); the paper has none."""
+    clip_norm: float = 1.0
+    """Scale the gradient down to this norm when it is longer; 0 leaves it as it is."""
+    label_smoothing: float = 0.1
+    """ε_ls: probability spread evenly over the vocabulary (section 5.4)."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(1, {name: getattr(self, name) for name in ("batch_tokens", "accumulate", "warmup_steps")})
+        _require_at_least(0, {"weight_decay": self.weight_decay, "clip_norm": self.clip_norm})
+        _require_probability({name: getattr(self, name) for name in ("beta1", "beta2", "label_smoothing")})
+        for name in ("lr_scale", "peak_lr", "epsilon"):
+            _require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How the decoder looks for a translation (section 6.1)."""
+
+    beam: int = 4
+    """Hypotheses kept at each step; 1 is greedy search."""
+    length_penalty: float = 0.6
+    """α of Wu et al. (2016), equation 14: scores are divided by ((5 + length) / 6)^α."""
+    n_best: int = 1
+    """Translations returned for each line, at most the beam."""
+    min_length: int = 0
+    """Fewest subwords before the end of the sentence."""
+    max_length: int = 50
+    """Most subwords beyond the length of the source (section 6.1)."""
+    batch_tokens: int = 4096
+    """Budget of one batch: sentences × beam × longest source."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(1, {name: getattr(self, name) for name in ("beam", "n_best", "max_length", "batch_tokens")})
+        _require_at_least(0, {"min_length": self.min_length, "length_penalty": self.length_penalty})
+        _require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
+
+
+@dataclass(frozen=True)
+class ValidationConfig:
+    """When and how a training run looks at itself, and what it keeps."""
+
+    every: int = 500
+    """Steps between validations; each also saves a checkpoint."""
+    metric: Literal["bleu", "chrf", "loss"] = "bleu"
+    """What "best" means."""
+    beam: int = 1
+    """Beam for translating the validation text during training."""
+    max_lines: int = 1000
+    """Translate at most this many lines; the loss is always computed on all of them."""
+    patience: int = 10
+    """Stop after this many validations without a better score; 0 never stops early."""
+    keep_last: int = 5
+    """Checkpoints kept; their average competes with the best one when the run ends (section 6.1)."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(1, {name: getattr(self, name) for name in ("every", "beam", "max_lines", "keep_last")})
+        _require_at_least(0, {"patience": self.patience})
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run: from parallel text to a model folder."""
+
+    source: str
+    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    target: str
+    """Language code of the target."""
+    train: list[str]
+    """Training text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE;
+    each may end in .gz."""
+    out: str
+    """The model folder to write. Running the same command again continues an interrupted run."""
+    valid: list[str] = field(default_factory=list)
+    """Validation text, as in --train. Without it, pairs are held out of the training text, by distinct source
+    sentence, and written to OUT/heldout."""
+    preset: Literal["tiny", "small", "base", "big"] = "base"
+    """Starting values for the settings below."""
+    max_minutes: float = 0.0
+    """Stop after this many minutes of training; 0 is no limit."""
+    max_steps: int = 0
+    """Stop after this many steps; 0 is no limit."""
+    max_epochs: int = 0
+    """Stop after this many passes over the text; 0 is no limit."""
+    seed: int = 1
+    """Seed of every random choice: initial weights, order of the batches, dropout."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto takes bf16 where the processor multiplies it faster."""
+    restart: bool = False
+    """Throw away what an earlier run left in OUT and begin again."""
+    model: ModelConfig = field(default_factory=ModelConfig)
+    """The Transformer."""
+    text: TextConfig = field(default_factory=TextConfig)
+    """The subwords."""
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    """The optimisation."""
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    """The validation."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values and combinations."""
+        _require(bool(self.train), "train needs at least one text")
+        _require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
+        _require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
+        _require(
+            self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
+            f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",
+        )
+        _require(
+            self.text.vocabulary == "joint" or not self.model.share_embeddings,
+            "separate vocabularies can't share embeddings: set model.share_embeddings to false",
+        )
+        _require(
+            self.text.max_length < self.model.max_length,
+            f"text.max_length ({self.text.max_length}) must be below model.max_length ({self.model.max_length})",
+        )
+
+
+def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> dict[str, Any]:
+    return {
+        "model.num_encoder_layers": layers,
+        "model.num_decoder_layers": layers,
+        "model.d_model": d_model,
+        "model.d_ff": d_ff,
+        "model.num_heads": heads,
+        "model.dropout": dropout,
+    }
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": _shape(4, 128, 256, 4, 0.3),
+    "small": _shape(3, 256, 1024, 4, 0.1),
+    "base": _shape(6, 512, 2048, 8, 0.1) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
+    "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
+}
+"""Starting values by preset, under the dotted names of the command line. base and big are the paper's Table 3."""
+
+
+def model_preset(name: str) -> ModelConfig:
+    """The ModelConfig of a preset.
+
+    Raises:
+        ConfigError: there is no preset of this name.
+    """
+    _require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+    prefix = "model."
+    return ModelConfig(**{key[len(prefix) :]: value for key, value in PRESETS[name].items() if key.startswith(prefix)})

@@ -1,0 +1,164 @@
+"""Attention (section 3.2): the formula, its heads, and the cache that spares decoding the past.
+
+Shapes: B batch, T query length, S key length, D d_model, H heads, K d_k.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+AttentionMaps = dict[str, Tensor]
+"""Attention weights (B, H, T, S) by name: "encoder.0.self_attention", "decoder.0.cross_attention", …"""
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V (equation 1).
+
+    Args:
+        query: (B, H, T, K).
+        key: (B, H, S, K).
+        value: (B, H, S, K).
+        mask: bool, broadcastable to (B, H, T, S), True = may attend. A query that may attend to nothing
+            gets evenly spread weights, not NaN.
+        dropout: probability of dropping a weight.
+        need_weights: return the weights, too.
+
+    Returns:
+        The output (B, H, T, K), and the weights (B, H, T, S) before dropout, or None.
+    """
+    if query.is_cuda and not need_weights:  # the fused kernel: faster there, slower than this formula on CPUs
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout), None
+    scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)  # (B, H, T, S)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    output = F.dropout(weights, dropout) @ value if dropout else weights @ value  # (B, H, T, K)
+    return output, weights if need_weights else None
+
+
+class KeyValueCache:
+    """The keys and values of the positions decoded so far, in a buffer that doubles when it is full."""
+
+    def __init__(self) -> None:
+        """Begin with no position."""
+        self.length = 0
+        self._keys: Tensor | None = None
+        self._values: Tensor | None = None
+
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add T positions, key and value (B, H, T, K); returns all so far, (B, H, length, K) each."""
+        end = self.length + key.size(2)
+        if self._keys is None or self._values is None:
+            self._keys, self._values = key, value  # no copy: all that training and scoring ever need
+        else:
+            if end > self._keys.size(2):
+                self._keys, self._values = self._grown(self._keys, end), self._grown(self._values, end)
+            self._keys[:, :, self.length : end] = key
+            self._values[:, :, self.length : end] = value
+        self.length = end
+        return self._keys[:, :, :end], self._values[:, :, :end]
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these batch rows, in this order; rows: int (B',), repeats allowed."""
+        if self._keys is not None and self._values is not None:
+            self._keys = self._selected(self._keys, rows)
+            self._values = self._selected(self._values, rows)
+
+    def _grown(self, old: Tensor, end: int) -> Tensor:
+        rows, heads, _, width = old.shape
+        buffer = old.new_empty(rows, heads, max(16, 2 * end), width)
+        buffer[:, :, : self.length] = old[:, :, : self.length]
+        return buffer
+
+    def _selected(self, buffer: Tensor, rows: Tensor) -> Tensor:
+        result = buffer.new_empty(rows.numel(), *buffer.shape[1:])
+        result[:, :, : self.length] = buffer[:, :, : self.length].index_select(0, rows)
+        return result
+
+
+class MultiHeadAttention(nn.Module):
+    """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2)."""
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, name: str = "attention") -> None:
+        """Make the four projections.
+
+        Args:
+            d_model: D, a multiple of num_heads.
+            num_heads: H.
+            dropout: on the attention weights.
+            name: the block's name among the attention maps.
+        """
+        super().__init__()
+        self.name = name
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None = None,
+        cache: KeyValueCache | None = None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """Attend from every query to the keys and values.
+
+        Args:
+            query: (B, T, D).
+            key: (B, S, D).
+            value: (B, S, D).
+            mask: bool, broadcastable to (B, H, T, S), True = may attend; S counts the cached positions, too.
+            cache: earlier keys and values to attend to as well; the new ones are added to it.
+            maps: where to put this block's weights under its name.
+
+        Returns:
+            (B, T, D).
+        """
+        keys, values = self.project(key, value)
+        if cache is not None:
+            keys, values = cache.append(keys, values)
+        return self.attend(query, keys, values, mask, maps)
+
+    def project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """The heads' keys and values: (B, S, D) each -> (B, H, S, K) each."""
+        return self._split(self.key(key)), self._split(self.value(value))
+
+    def attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        mask: Tensor | None = None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """Attend from query (B, T, D) to keys and values already projected, (B, H, S, K); returns (B, T, D)."""
+        heads, weights = scaled_dot_product_attention(
+            self._split(self.query(query)),
+            keys,
+            values,
+            mask,
+            self.dropout if self.training else 0.0,
+            need_weights=maps is not None,
+        )
+        if maps is not None and weights is not None:
+            maps[self.name] = weights
+        return self.output(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # (B, S, D) -> (B, H, S, K)

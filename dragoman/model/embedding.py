@@ -1,0 +1,75 @@
+"""Embeddings and positions (sections 3.4 and 3.5).
+
+Shapes: B batch, S length, D d_model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+
+class ScaledEmbedding(nn.Module):
+    """A learned vector for each token, multiplied by √d_model (section 3.4)."""
+
+    def __init__(self, vocab_size: int, d_model: int) -> None:
+        """Make a table (V, D) drawn from N(0, 1/√d_model), so that what comes out has unit variance."""
+        super().__init__()
+        self.scale = math.sqrt(d_model)
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model).normal_(std=d_model**-0.5))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up ids (B, S); returns (B, S, D)."""
+        return nn.functional.embedding(ids, self.weight) * self.scale
+
+
+def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "halves"] = "interleaved") -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same (section 3.5).
+
+    Args:
+        length: number of positions.
+        d_model: D, even.
+        layout: "interleaved" puts each sine beside its cosine, as the paper; "halves" all sines first.
+
+    Returns:
+        (length, D), in float32.
+    """
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    frequency = 10_000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = position * frequency  # (length, D / 2)
+    waves = torch.stack((angles.sin(), angles.cos()), dim=-1 if layout == "interleaved" else 1)
+    return waves.flatten(1).float()  # (length, D)
+
+
+class PositionalEncoding(nn.Module):
+    """Add each position's encoding, then dropout (sections 3.5 and 5.4)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        max_length: int,
+        dropout: float,
+        positions: Literal["interleaved", "halves", "learned"] = "interleaved",
+    ) -> None:
+        """Make the table (max_length, D): fixed sinusoids (a buffer, not saved) or learned."""
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.table: Tensor
+        if positions == "learned":
+            self.table = nn.Parameter(torch.empty(max_length, d_model).normal_(std=d_model**-0.5))
+        else:
+            self.register_buffer("table", sinusoids(max_length, d_model, positions), persistent=False)
+
+    def forward(self, embedded: Tensor, offset: int = 0) -> Tensor:
+        """Add the encodings of the positions offset, offset + 1, … to embedded (B, S, D).
+
+        Raises:
+            ValueError: there are more positions than max_length.
+        """
+        end = offset + embedded.size(1)
+        if end > self.table.size(0):
+            raise ValueError(f"{end} positions, but the model takes at most {self.table.size(0)}")
+        return self.dropout(embedded + self.table[offset:end])  # type: ignore[no-any-return]

@@ -1,0 +1,201 @@
+"""The layers of the encoder and the decoder and their stacks (figure 1; sections 3.1 and 3.3).
+
+Shapes: B batch, S source length, T target length, D d_model, H heads, K d_k, W beam width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from torch import Tensor, nn
+
+from dragoman.config import ModelConfig
+from dragoman.model.attention import AttentionMaps, KeyValueCache, MultiHeadAttention
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,
+    "swish": nn.functional.silu,
+}
+
+
+class PositionwiseFeedForward(nn.Module):
+    """FFN(x) = max(0, x W1 + b1) W2 + b2 (equation 2), or with another activation."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Make the two projections D -> d_ff -> D."""
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.dropout = nn.Dropout(config.activation_dropout)
+        self.activation = ACTIVATIONS[config.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same two projections at every position of x (B, T, D)."""
+        return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
+
+
+class SublayerConnection(nn.Module):
+    """Residual sum, dropout and LayerNorm around one sub-layer: LayerNorm(x + Dropout(Sublayer(x))).
+
+    That is post-norm, the paper's (sections 3.1 and 5.4). Pre-norm is x + Dropout(Sublayer(LayerNorm(x))).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Make the LayerNorm and the dropout."""
+        super().__init__()
+        self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+        self.pre_norm = config.norm == "pre"
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply the sub-layer to x (B, T, D)."""
+        if self.pre_norm:
+            return x + self.dropout(sublayer(self.layer_norm(x)))  # type: ignore[no-any-return]
+        return self.layer_norm(x + self.dropout(sublayer(x)))  # type: ignore[no-any-return]
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network (section 3.1, "Encoder")."""
+
+    def __init__(self, config: ModelConfig, name: str) -> None:
+        """Make the two sub-layers; name prefixes the attention map."""
+        super().__init__()
+        self.self_attention = MultiHeadAttention(
+            config.d_model, config.num_heads, config.attention_dropout, f"{name}.self_attention"
+        )
+        self.feed_forward = PositionwiseFeedForward(config)
+        self.self_attention_connection = SublayerConnection(config)
+        self.feed_forward_connection = SublayerConnection(config)
+
+    def forward(self, x: Tensor, source_mask: Tensor | None, maps: AttentionMaps | None = None) -> Tensor:
+        """One layer: x (B, S, D), source_mask (B, 1, 1, S) -> (B, S, D)."""
+        x = self.self_attention_connection(x, lambda y: self.self_attention(y, y, y, source_mask, maps=maps))
+        return self.feed_forward_connection(x, self.feed_forward)  # type: ignore[no-any-return]
+
+
+class LayerCache:
+    """What one decoder layer remembers while it decodes: its own past, and the memory's keys and values."""
+
+    def __init__(self, memory_keys: Tensor, memory_values: Tensor) -> None:
+        """Begin with no target position; the memory's keys and values are (B, H, S, K) each."""
+        self.past = KeyValueCache()
+        self.memory_keys = memory_keys
+        self.memory_values = memory_values
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention to the memory, feed-forward network (section 3.1, "Decoder")."""
+
+    def __init__(self, config: ModelConfig, name: str) -> None:
+        """Make the three sub-layers; name prefixes the attention maps."""
+        super().__init__()
+        self.self_attention = MultiHeadAttention(
+            config.d_model, config.num_heads, config.attention_dropout, f"{name}.self_attention"
+        )
+        self.cross_attention = MultiHeadAttention(
+            config.d_model, config.num_heads, config.attention_dropout, f"{name}.cross_attention"
+        )
+        self.feed_forward = PositionwiseFeedForward(config)
+        self.self_attention_connection = SublayerConnection(config)
+        self.cross_attention_connection = SublayerConnection(config)
+        self.feed_forward_connection = SublayerConnection(config)
+
+    def start_cache(self, memory: Tensor) -> LayerCache:
+        """Project the memory (B, S, D) to keys and values once for the whole decoding."""
+        return LayerCache(*self.cross_attention.project(memory, memory))
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: LayerCache,
+        target_mask: Tensor | None,
+        source_mask: Tensor | None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """One layer: x (B * W, T, D), memory in the cache (B, H, S, K) -> (B * W, T, D).
+
+        The W hypotheses of a sentence share its memory: to cross-attention they are just more queries.
+        """
+        batch = cache.memory_keys.size(0)
+        x = self.self_attention_connection(
+            x, lambda y: self.self_attention(y, y, y, target_mask, cache=cache.past, maps=maps)
+        )
+        shape = x.shape
+        x = self.cross_attention_connection(
+            x.reshape(batch, -1, shape[-1]),
+            lambda y: self.cross_attention.attend(y, cache.memory_keys, cache.memory_values, source_mask, maps),
+        ).reshape(shape)
+        return self.feed_forward_connection(x, self.feed_forward)  # type: ignore[no-any-return]
+
+
+class DecoderCache:
+    """The caches of all decoder layers, and the mask of the memory they look at."""
+
+    def __init__(self, layers: Iterable[LayerCache]) -> None:
+        """Collect the layers' caches."""
+        self.layers = list(layers)
+
+    @property
+    def length(self) -> int:
+        """Number of target positions decoded so far."""
+        return self.layers[0].past.length
+
+    def select_hypotheses(self, rows: Tensor) -> None:
+        """Keep these rows of the B * W hypotheses, in this order; rows: int (B * W',)."""
+        for layer in self.layers:
+            layer.past.select(rows)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep the memory of these sentences; sentences: int (B',)."""
+        for layer in self.layers:
+            layer.memory_keys = layer.memory_keys.index_select(0, sentences)
+            layer.memory_values = layer.memory_values.index_select(0, sentences)
+
+
+def _final_norm(config: ModelConfig) -> nn.Module:
+    # Post-norm layers end normalised; a pre-norm stack leaves a bare sum of residuals.
+    return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
+
+
+class Encoder(nn.Module):
+    """A stack of N encoder layers (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Make the layers."""
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config, f"encoder.{i}") for i in range(config.num_encoder_layers))
+        self.final_norm = _final_norm(config)
+
+    def forward(self, x: Tensor, source_mask: Tensor | None, maps: AttentionMaps | None = None) -> Tensor:
+        """x (B, S, D) -> memory (B, S, D)."""
+        for layer in self.layers:
+            x = layer(x, source_mask, maps)
+        return self.final_norm(x)  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """A stack of N decoder layers (section 3.1)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Make the layers."""
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(config, f"decoder.{i}") for i in range(config.num_decoder_layers))
+        self.final_norm = _final_norm(config)
+
+    def start_cache(self, memory: Tensor) -> DecoderCache:
+        """A cache for decoding from memory (B, S, D)."""
+        return DecoderCache(layer.start_cache(memory) for layer in self.layers)  # type: ignore[operator]
+
+    def forward(
+        self,
+        x: Tensor,
+        cache: DecoderCache,
+        target_mask: Tensor | None,
+        source_mask: Tensor | None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """x (B * W, T, D) -> (B * W, T, D), at the positions that follow the cached ones."""
+        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
+            x = layer(x, layer_cache, target_mask, source_mask, maps)
+        return self.final_norm(x)  # type: ignore[no-any-return]

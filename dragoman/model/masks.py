@@ -1,0 +1,45 @@
+"""Who may attend to whom. The only place where masks are made.
+
+A mask is boolean, broadcastable to (B, H, T, S), and True means *may attend*.
+B batch, H heads, T query length, S key length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+
+def padding_mask(ids: Tensor, pad: int | Collection[int]) -> Tensor:
+    """Hide padding: keys that are a pad symbol may not be attended to.
+
+    Args:
+        ids: token ids, (B, S).
+        pad: the pad id, or several ids that all count as padding.
+
+    Returns:
+        bool (B, 1, 1, S): the same keys are hidden from every head and every query.
+    """
+    pads = [pad] if isinstance(pad, int) else sorted(pad)
+    real = ids != pads[0]
+    for other in pads[1:]:
+        real = real & (ids != other)
+    return real[:, None, None, :]  # (B, 1, 1, S)
+
+
+def causal_mask(length: int, offset: int = 0, device: torch.device | None = None) -> Tensor:
+    """Hide the future: position i may attend to the positions j <= i (section 3.2.3).
+
+    Args:
+        length: number of queries T.
+        offset: number of earlier positions, all visible; with a cache the queries are positions
+            offset, …, offset + T - 1.
+        device: where to make it.
+
+    Returns:
+        bool (1, 1, T, offset + T).
+    """
+    everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)
+    return everything.tril(diagonal=offset)[None, None]  # (1, 1, T, offset + T)

@@ -1,0 +1,133 @@
+"""The Transformer (figure 1): embeddings, encoder, decoder and softmax weights.
+
+Shapes: B batch, S source length, T target length, D d_model, V target vocabulary, W beam width, N real positions.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from dragoman.config import PAD, ModelConfig
+from dragoman.model.attention import AttentionMaps
+from dragoman.model.embedding import PositionalEncoding, ScaledEmbedding
+from dragoman.model.layers import Decoder, DecoderCache, Encoder
+from dragoman.model.masks import causal_mask, padding_mask
+
+
+class Transformer(nn.Module):
+    """The model of "Attention Is All You Need": (source, target so far) -> logits of each next token.
+
+    Sources end with `</s>`; targets start with `<s>`; both are padded on the right with PAD.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        """Make the parts and initialise them: Glorot-uniform matrices, zero biases (as tensor2tensor)."""
+        super().__init__()
+        self.config = config
+        self.source_embedding = ScaledEmbedding(config.source_vocab_size, config.d_model)
+        self.target_embedding = (
+            self.source_embedding
+            if config.share_embeddings
+            else ScaledEmbedding(config.target_vocab_size, config.d_model)
+        )
+        self.source_positions = PositionalEncoding(config.d_model, config.max_length, config.dropout, config.positions)
+        self.target_positions = PositionalEncoding(config.d_model, config.max_length, config.dropout, config.positions)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        self.softmax = nn.Linear(config.d_model, config.target_vocab_size, bias=False)
+        self._initialise()
+        if config.tie_softmax:
+            self.softmax.weight = self.target_embedding.weight
+
+    def _initialise(self) -> None:
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of learned values, shared ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def encode(self, source: Tensor, source_mask: Tensor | None, maps: AttentionMaps | None = None) -> Tensor:
+        """Encode the source.
+
+        Args:
+            source: ids (B, S).
+            source_mask: bool (B, 1, 1, S), True = may attend; None where nothing is padded.
+            maps: where to put the attention weights.
+
+        Returns:
+            The memory (B, S, D).
+
+        Raises:
+            ValueError: the source is longer than the model's max_length.
+        """
+        return self.encoder(self.source_positions(self.source_embedding(source)), source_mask, maps)  # type: ignore[no-any-return]
+
+    def start_cache(self, memory: Tensor) -> DecoderCache:
+        """A cache for decoding step by step from memory (B, S, D)."""
+        return self.decoder.start_cache(memory)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        source_mask: Tensor | None,
+        cache: DecoderCache | None = None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """Logits of the token that follows each target position; one path for training and cached decoding.
+
+        Args:
+            target: ids (B, T); or (B * W, T) with the W hypotheses of each sentence side by side.
+            memory: what encode returned, (B, S, D).
+            source_mask: as for encode.
+            cache: from start_cache; target then holds only the positions that are not in it yet.
+            maps: where to put the attention weights.
+
+        Returns:
+            (B, T, V), or (B * W, T, V).
+        """
+        return self.softmax(self._decode_states(target, memory, source_mask, cache, maps))  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        source: Tensor,
+        target_input: Tensor,
+        real: Tensor | None = None,
+        maps: AttentionMaps | None = None,
+    ) -> Tensor:
+        """Teacher forcing: the logits after every prefix of the target, in one pass.
+
+        Args:
+            source: ids (B, S), padded with PAD.
+            target_input: ids (B, T), starting with BOS, padded with PAD. The padding needs no mask: it lies to
+                the right of every real position, where the causal mask already hides it.
+            real: bool (B, T); where given, only its N True positions are projected onto the vocabulary.
+            maps: a dict to fill with every attention block's weights (B, H, T, S), by name.
+
+        Returns:
+            (B, T, V), or (N, V) where real is given.
+        """
+        source_mask = padding_mask(source, PAD)
+        memory = self.encode(source, source_mask, maps)
+        states = self._decode_states(target_input, memory, source_mask, None, maps)
+        return self.softmax(states if real is None else states[real])  # type: ignore[no-any-return]
+
+    def _decode_states(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        source_mask: Tensor | None,
+        cache: DecoderCache | None,
+        maps: AttentionMaps | None,
+    ) -> Tensor:
+        cache = self.start_cache(memory) if cache is None else cache
+        offset, length = cache.length, target.size(1)
+        # A single new position sees all of the past: nothing to mask.
+        target_mask = causal_mask(length, offset, target.device) if length > 1 else None
+        x = self.target_positions(self.target_embedding(target), offset)
+        return self.decoder(x, cache, target_mask, source_mask, maps)  # type: ignore[no-any-return]
