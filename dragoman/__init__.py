@@ -1,1 +1,24 @@
-"""Dragoman."""
+"""Dragoman: raw parallel text in, a translator out, everything in between open to look at."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dragoman.config import ModelConfig, SearchConfig
+
+if TYPE_CHECKING:
+    from dragoman.inference.translator import Translator
+    from dragoman.model.transformer import Transformer
+
+__version__ = "0.1.0"
+__all__ = ["ModelConfig", "SearchConfig", "Transformer", "Translator", "__version__"]
+
+_HOMES = {"Translator": "dragoman.inference.translator", "Transformer": "dragoman.model.transformer"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs PyTorch only when somebody asks for it, so that `dragoman --help` answers at once."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -305,3 +305,74 @@ def model_preset(name: str) -> ModelConfig:
     _require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
     prefix = "model."
     return ModelConfig(**{key[len(prefix) :]: value for key, value in PRESETS[name].items() if key.startswith(prefix)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig(SearchConfig):
+    """Translate raw text, line by line: from a file or stdin to stdout."""
+
+    folder: str
+    """The model folder."""
+    file: str = "-"
+    """The text to translate; - is stdin."""
+    format: Literal["text", "moses", "json"] = "text"
+    """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
+    ||| score"; json: one object a line."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(SearchConfig):
+    """Translate a test text and score it: sacreBLEU and chrF2, with their signatures."""
+
+    folder: str
+    """The model folder."""
+    test: list[str]
+    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    json: str = ""
+    """Also write the scores, the settings and the translations to this file."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """Print the log-probability of each given target, its score and its number of subwords, tab-separated."""
+
+    folder: str
+    """The model folder."""
+    test: list[str]
+    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    length_penalty: float = 0.6
+    """α; the score is the log-probability divided by ((5 + length) / 6)^α."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(0, {"length_penalty": self.length_penalty})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageConfig:
+    """Average the last checkpoints of a training run into a new model folder."""
+
+    folder: str
+    """The model folder of the run."""
+    out: str
+    """The model folder to write."""
+    last: int = 5
+    """How many checkpoints."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        _require_at_least(1, {"last": self.last})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
+
+    out: str = "demo"
+    """Where to put the phrasebook and the model."""

@@ -1,0 +1,188 @@
+"""The command line: parse into a config dataclass, call the verb.
+
+Only parsing happens here, so that `--help` answers at once; a verb's code, and PyTorch with it, is imported when
+the verb runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any, NoReturn, TypeVar, get_type_hints
+
+import yaml
+from docstring_parser import parse_from_object
+from jsonargparse import ArgumentParser, Namespace
+
+from dragoman import config as settings
+from dragoman.config import PRESETS, ConfigError, DragomanError
+
+_Config = TypeVar("_Config")
+
+
+@dataclass(frozen=True)
+class _Verb:
+    config: type
+    module: str
+    """Where the function of the verb's name is."""
+    positionals: tuple[str, ...] = ("folder",)
+    hidden: tuple[str, ...] = ()
+    """Settings that the verb finds out by itself."""
+
+
+VERBS = {
+    "demo": _Verb(settings.DemoConfig, "dragoman.demo", ()),
+    "train": _Verb(
+        settings.TrainConfig, "dragoman.commands", (), ("model.source_vocab_size", "model.target_vocab_size")
+    ),
+    "translate": _Verb(settings.TranslateConfig, "dragoman.commands", ("folder", "file")),
+    "evaluate": _Verb(settings.EvaluateConfig, "dragoman.commands"),
+    "score": _Verb(settings.ScoreConfig, "dragoman.commands"),
+    "average": _Verb(settings.AverageConfig, "dragoman.commands"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C, 143 SIGTERM after saving."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "--version"):
+        print(_overview() if arguments[:1] != ["--version"] else f"dragoman {_version()}")
+        return 0 if arguments else 2
+    name = arguments[0]
+    if name not in VERBS:
+        return _complain(f"there is no verb {name!r}{_nearest(name, VERBS)}; see dragoman --help", code=2)
+    try:
+        config = _parse(name, arguments[1:])
+        verb = getattr(importlib.import_module(VERBS[name].module), name)
+        return int(verb(config))
+    except ConfigError as error:
+        return _complain(str(error), code=2)
+    except DragomanError as error:
+        return _complain(str(error), code=1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader had enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _complain(f"{error.filename or 'the system'}: {error.strerror or error}", code=1)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"dragoman: {message}", file=sys.stderr)
+    return code
+
+
+def _version() -> str:
+    return str(importlib.import_module("dragoman").__version__)
+
+
+def _overview() -> str:
+    lines = [f"  {name:<11}{_first_sentence(verb.config)}" for name, verb in VERBS.items()]
+    return (
+        "usage: dragoman VERB …\n\nRaw parallel text in, a translator out, everything in between open to look at.\n\n"
+        + "\n".join(lines)
+        + "\n\ndragoman VERB --help tells more.\n"
+    )
+
+
+def _first_sentence(config: type) -> str:
+    return re.split(r"[:.](?:\s|$)", (config.__doc__ or "").strip(), maxsplit=1)[0]
+
+
+class _Parser(ArgumentParser):
+    """Complains in one sentence, and names the nearest key when one is unknown."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Print what is wrong and leave with exit code 2."""
+        message = re.sub(r"\s+", " ", message).strip()
+        keys = [action.dest for action in self._actions]
+        unknown = re.search(r"(?:arguments|option\S*|[Kk]ey|Namespace\S*) ['\":]*\s*(--)?([\w.-]+)", message)
+        if unknown and unknown[2].replace("-", "_") not in keys:
+            message = f"unknown setting {unknown[2]}{_nearest(unknown[2].replace('-', '_'), keys)}"
+        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        sys.exit(2)
+
+
+def _nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def _parse(name: str, arguments: Sequence[str]) -> Any:
+    verb = VERBS[name]
+    arguments = [_dashed(argument) for argument in arguments]
+    parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__)
+    if name == "train":
+        parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
+    _add_fields(parser, verb.config, "", verb)
+    if name == "train":
+        parser.set_defaults(PRESETS.get(_preset(arguments), {}))
+    return _build(verb.config, parser.parse_args(arguments), "")
+
+
+def _dashed(argument: str) -> str:
+    """--max_minutes is --max-minutes."""
+    if not argument.startswith("--"):
+        return argument
+    option, equals, value = argument.partition("=")
+    return option.replace("_", "-") + equals + value
+
+
+def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
+    """One option for each field, under its dotted name, with the text under the field as help."""
+    types = get_type_hints(config)
+    texts = {p.arg_name: p.description or "" for p in parse_from_object(config).params}
+    for field in fields(config):
+        name, kind = prefix + field.name, types[field.name]
+        if name in verb.hidden:
+            continue
+        if is_dataclass(kind):
+            group = parser.add_argument_group(f"{field.name}: {_first_sentence(kind)}")  # type: ignore[arg-type]
+            _add_fields(group, kind, f"{name}.", verb)  # type: ignore[arg-type]
+            continue
+        required = field.default is MISSING and field.default_factory is MISSING
+        options: dict[str, Any] = {"help": texts.get(field.name, "").replace("%", "%%")}
+        if kind == list[str]:
+            options |= {"nargs": "+", "type": str, "metavar": "TEXT"}
+        else:
+            options |= {"type": kind} | ({} if required else {"default": field.default})
+        if name in verb.positionals:
+            parser.add_argument(name, **options, **({} if required else {"nargs": "?"}))
+        else:
+            parser.add_argument("--" + name.replace("_", "-"), required=required, **options)
+
+
+def _preset(arguments: Sequence[str]) -> str:
+    """The preset that the arguments choose; needed before they are parsed, because it sets the defaults."""
+    preset = "base"
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        key, equals, attached = option.partition("=")
+        value = attached if equals else value
+        if key == "--preset":
+            preset = value
+        elif key == "--config" and os.path.isfile(value):
+            try:
+                with open(value, encoding="utf-8") as file:
+                    preset = str((yaml.safe_load(file) or {}).get("preset", preset))
+            except (yaml.YAMLError, AttributeError, UnicodeDecodeError):
+                continue  # the parser will say what is wrong with it
+    return preset
+
+
+def _build(config: type[_Config], values: Namespace, prefix: str) -> _Config:
+    """The config dataclass from the parsed namespace."""
+    types = get_type_hints(config)
+    chosen: dict[str, Any] = {}
+    for field in fields(config):  # type: ignore[arg-type]
+        value = values.get(field.name)
+        if is_dataclass(types[field.name]):
+            chosen[field.name] = _build(types[field.name], value, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+        elif value is not None:
+            chosen[field.name] = value
+    return config(**chosen)

@@ -1,0 +1,198 @@
+"""What each verb of the command line does. Here training meets inference."""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from dragoman.checkpoint import (
+    CHECKPOINTS,
+    Direction,
+    ModelFolder,
+    average_weights,
+    list_checkpoints,
+    make_folder,
+    write_atomically,
+)
+from dragoman.config import (
+    AverageConfig,
+    DragomanError,
+    EvaluateConfig,
+    ScoreConfig,
+    SearchConfig,
+    TrainConfig,
+    TranslateConfig,
+)
+from dragoman.inference.evaluation import evaluate as evaluate_translations
+from dragoman.inference.translator import Translation, Translator
+from dragoman.model.transformer import Transformer
+from dragoman.text.corpus import Pair, decode_lines, read_lines, read_pairs
+from dragoman.text.preparation import prepare_text
+from dragoman.training.precision import choose_device, use_bf16
+from dragoman.training.trainer import Outcome, Trainer, Validate, Validation
+
+_SAMPLES = 3
+_LINES_AT_ONCE = 2000
+
+
+def train(config: TrainConfig) -> int:
+    """Train a model; returns the exit code."""
+    outcome = run_training(config)
+    if outcome.reason == "interrupted":
+        _say(f"stopped after step {outcome.progress.step:,}; run the same command again to continue")
+        return 128 + outcome.signal
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in outcome.scores.items())
+    _say(f"{outcome.reason}: the model in {config.out} has, on the validation text, {scores}")
+    return 0
+
+
+def run_training(config: TrainConfig) -> Outcome:
+    """Prepare the text, build or take up the model, train it."""
+    out = Path(config.out)
+    if config.restart:
+        shutil.rmtree(out, ignore_errors=True)
+    make_folder(out)
+    text = prepare_text(config, _say)
+    device = choose_device(config.device)
+    torch.manual_seed(config.seed)
+    sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
+    model = Transformer(replace(config.model, **sizes)).to(device)
+    report = text.train.report
+    facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
+    folder = ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
+    validate = build_validate(config, folder, text.valid_pairs)
+    return Trainer(config, folder, text, validate).run()
+
+
+def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair]) -> Validate:
+    """A function that translates the validation pairs and scores the translations."""
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    search = SearchConfig(beam=config.validation.beam)
+
+    def validate(model: Transformer) -> Validation:
+        device = next(model.parameters()).device
+        translator = Translator(replace(folder, model=model), device, use_bf16(config.precision, device))
+        translations = [t.text for t in translator.translate(sources, search)]
+        scores = evaluate_translations(translations, references, config.target)
+        samples = list(islice(zip(sources, references, translations, strict=True), _SAMPLES))
+        signatures = {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature}
+        return Validation({"bleu": scores.bleu, "chrf": scores.chrf}, signatures, samples)
+
+    return validate
+
+
+def translate(config: TranslateConfig) -> int:
+    """Translate a file or stdin to stdout, flushing as lines come; returns the exit code."""
+    translator = Translator.load(config.folder, choose_device(config.device))
+    done = 0
+    for lines in _incoming(config.file):
+        try:
+            translations = translator.translate(lines, config)
+        except DragomanError as error:
+            where = "stdin" if config.file == "-" else config.file
+            raise DragomanError(f"{where}, after line {done:,}: {error}") from None
+        for translation in translations:
+            print(_format(done, translation, config))
+            done += 1
+        sys.stdout.flush()
+    return 0
+
+
+def _format(number: int, translation: Translation, config: TranslateConfig) -> str:
+    candidates = [translation, *translation.alternatives]
+    if config.format == "json":
+        keys = ("text", "log_prob", "score")
+        best, *others = ({key: getattr(candidate, key) for key in keys} for candidate in candidates)
+        return json.dumps(best | ({"alternatives": others} if config.n_best > 1 else {}), ensure_ascii=False)
+    if config.format == "moses" or config.n_best > 1:
+        return "\n".join(f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates)
+    return translation.text
+
+
+def _incoming(file: str) -> Iterator[list[str]]:
+    """Lists of lines as they arrive: all that wait, at most so many, without waiting for more."""
+    source = decode_lines(sys.stdin.buffer, "stdin") if file == "-" else read_lines(Path(file))
+    waiting: queue.Queue[str | DragomanError | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
+
+    def read() -> None:
+        try:
+            for line in source:
+                waiting.put(line)
+        except DragomanError as error:
+            waiting.put(error)
+        waiting.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    item: str | DragomanError | None = ""
+    while item is not None:
+        item = waiting.get()
+        lines: list[str] = []
+        while isinstance(item, str):
+            lines.append(item)
+            if len(lines) == _LINES_AT_ONCE or waiting.empty():
+                break
+            item = waiting.get()
+        if lines:
+            yield lines
+        if isinstance(item, DragomanError):
+            raise item
+
+
+def evaluate(config: EvaluateConfig) -> int:
+    """Translate a test text and print its scores; returns the exit code."""
+    translator = Translator.load(config.folder, choose_device(config.device))
+    direction = translator.folder.direction
+    pairs = list(read_pairs(config.test, direction.source, direction.target))
+    translations = [t.text for t in translator.translate([source for source, _ in pairs], config)]
+    scores = evaluate_translations(translations, [target for _, target in pairs], direction.target)
+    print(f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}")
+    print(f"chrF2 {scores.chrf:.2f}  {scores.chrf_signature}")
+    if config.json:
+        result = {"scores": asdict(scores), "settings": asdict(config), "model": direction.facts}
+        lines = [
+            {"source": source, "reference": target, "translation": translation}
+            for (source, target), translation in zip(pairs, translations, strict=True)
+        ]
+        content = json.dumps(result | {"lines": lines}, ensure_ascii=False, indent=1)
+        write_atomically(Path(config.json), content.encode())
+    return 0
+
+
+def score(config: ScoreConfig) -> int:
+    """Print log-probability, score and number of subwords for each pair; returns the exit code."""
+    translator = Translator.load(config.folder, choose_device(config.device))
+    direction = translator.folder.direction
+    pairs = read_pairs(config.test, direction.source, direction.target)
+    while chunk := list(islice(pairs, _LINES_AT_ONCE)):
+        for result in translator.score(chunk):
+            print(f"{result.log_prob:.4f}\t{result.score(config.length_penalty):.4f}\t{result.num_tokens}")
+    return 0
+
+
+def average(config: AverageConfig) -> int:
+    """Average the last checkpoints of a run into a new model folder; returns the exit code."""
+    folder = Path(config.folder)
+    checkpoints = list_checkpoints(folder)[-config.last :]
+    if not checkpoints:
+        raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run")
+    loaded = ModelFolder.load(folder)
+    weights = average_weights(checkpoints)
+    with torch.no_grad():
+        for name, parameter in loaded.model.named_parameters():
+            parameter.copy_(weights[name])
+    loaded.with_facts({"average of": [path.stem for path in checkpoints]}).save(Path(config.out))
+    _say(f"averaged {', '.join(path.stem for path in checkpoints)} into {config.out}")
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Inference: the search, the translator around it, and evaluation."""

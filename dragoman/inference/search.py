@@ -1,0 +1,181 @@
+"""Beam search: the one decode loop (section 6.1). Greedy search is a beam of 1.
+
+Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence side by side), T tokens so far,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dragoman.config import BOS, EOS, SearchConfig
+from dragoman.inference.rules import LengthPenalty, Rule
+
+_IMPOSSIBLE = -float("inf")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished translation."""
+
+    tokens: list[int]
+    """Ids, without BOS and EOS."""
+    log_prob: float
+    """Natural logarithm of its probability, the end included."""
+    score: float
+    """log_prob divided by the length penalty; what the hypotheses compete by."""
+
+
+class SearchState(Protocol):
+    """What a step function remembers of the hypotheses."""
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """Keep these hypotheses, in this order, and these sentences.
+
+        Args:
+            hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
+            sentences: int (B',), indices of the sentences before; None where all stay.
+        """
+
+
+Step = Callable[[Tensor, SearchState], Tensor]
+"""(last tokens (N,), state) -> log-probabilities (N, V) of the next token; the state moves on by one position."""
+
+
+@dataclass
+class _Beam:
+    """The sentences still searched: their hypotheses, and where they belong."""
+
+    width: int
+    sentences: list[int]  # (B) which input each row of the beam translates
+    limits: list[int]  # (B) most tokens, the end included
+    scores: Tensor  # (B, W) log-probabilities so far
+    tokens: Tensor  # (N, T)
+
+
+def search(
+    step: Step,
+    state: SearchState,
+    max_lengths: Sequence[int],
+    config: SearchConfig,
+    rules: Sequence[Rule] = (),
+    device: torch.device | None = None,
+) -> list[list[Hypothesis]]:
+    """Find the hypotheses with the best scores, log P / lp.
+
+    At each step the 2 W best continuations of a sentence are looked at. Those of the first W that end are finished
+    hypotheses; the best W of the others go on. A sentence leaves the batch when W of its hypotheses have finished,
+    or as soon as no other can still reach the n best: log-probabilities only fall, so a hypothesis can't end with
+    more than its present one divided by the penalty at the greatest length. Equal scores are ordered by hypothesis
+    and token.
+
+    Args:
+        step: called with the last tokens; the first time with one BOS for each of the B sentences.
+        state: what step remembers; this function reorders it.
+        max_lengths: most tokens for each sentence, the end not counted, (B).
+        config: beam, length penalty, n-best.
+        rules: applied to the log-probabilities in turn.
+        device: where step's tensors are.
+
+    Returns:
+        For each sentence its n best hypotheses, best first.
+    """
+    penalty = LengthPenalty(config.length_penalty)
+    finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
+    beam = _Beam(
+        width=1,
+        sentences=list(range(len(max_lengths))),
+        limits=[length + 1 for length in max_lengths],
+        scores=torch.zeros(len(max_lengths), 1, device=device),
+        tokens=torch.empty(len(max_lengths), 0, dtype=torch.long, device=device),
+    )
+    last = torch.full((len(max_lengths),), BOS, dtype=torch.long, device=device)
+    while beam.sentences:
+        log_probs = step(last, state)
+        for rule in rules:
+            log_probs = rule(log_probs, beam.tokens)
+        scores, parents, tokens = _best_continuations(beam, log_probs, 2 * config.beam)
+        ends = (tokens == EOS) & (scores > _IMPOSSIBLE)
+        _finish(beam, finished, scores, parents, ends[:, : config.beam], penalty)
+        scores, order = scores.masked_fill(tokens == EOS, _IMPOSSIBLE).sort(dim=1, descending=True, stable=True)
+        scores, order = scores[:, : config.beam], order[:, : config.beam]
+        parents, tokens = parents.gather(1, order), tokens.gather(1, order)
+        last = _advance(beam, state, finished, config, (scores, parents, tokens))
+    return [sorted(hypotheses, key=lambda h: -h.score)[: config.n_best] for hypotheses in finished]
+
+
+def _best_continuations(beam: _Beam, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence: scores, parent hypotheses and tokens, (B, count) each."""
+    batch, vocabulary = len(beam.sentences), log_probs.size(1)
+    at_limit = [length == beam.tokens.size(1) + 1 for length in beam.limits]
+    if any(at_limit):  # nothing but the end fits
+        full = torch.tensor(at_limit, device=log_probs.device).repeat_interleave(beam.width)
+        only_end = torch.full_like(log_probs[full], _IMPOSSIBLE)
+        only_end[:, EOS] = log_probs[full, EOS]
+        log_probs = log_probs.clone()
+        log_probs[full] = only_end
+    totals = (beam.scores.reshape(-1, 1) + log_probs).reshape(batch, -1)  # (B, W * V)
+    scores, flat = totals.topk(min(count, totals.size(1)), dim=1)
+    flat, order = flat.sort(dim=1)
+    scores, by_score = scores.gather(1, order).sort(dim=1, descending=True, stable=True)
+    flat = flat.gather(1, by_score)
+    return scores, flat // vocabulary, flat % vocabulary
+
+
+def _finish(
+    beam: _Beam,
+    finished: list[list[Hypothesis]],
+    scores: Tensor,
+    parents: Tensor,
+    ends: Tensor,
+    penalty: LengthPenalty,
+) -> None:
+    """Collect the continuations that end their hypothesis."""
+    if not ends.any():
+        return
+    length = beam.tokens.size(1) + 1
+    rows, ranks = ends.nonzero(as_tuple=True)
+    hypotheses = beam.tokens[rows * beam.width + parents[rows, ranks]].tolist()
+    for row, log_prob, tokens in zip(rows.tolist(), scores[rows, ranks].tolist(), hypotheses, strict=True):
+        finished[beam.sentences[row]].append(Hypothesis(tokens, log_prob, log_prob / penalty(length)))
+
+
+def _advance(
+    beam: _Beam,
+    state: SearchState,
+    finished: list[list[Hypothesis]],
+    config: SearchConfig,
+    continuations: tuple[Tensor, Tensor, Tensor],
+) -> Tensor:
+    """Move the beam on to the continuations (B, W each), drop the sentences that are done; returns the last tokens."""
+    scores, parents, tokens = continuations
+    best = scores[:, 0].tolist()
+    staying = [row for row in range(len(best)) if not _is_done(beam, row, best[row], finished, config)]
+    rows = torch.tensor(staying, dtype=torch.long, device=scores.device)
+    everyone = len(staying) == len(best)
+    hypotheses = (rows[:, None] * beam.width + parents[rows]).reshape(-1)  # (B' * W)
+    last = tokens[rows].reshape(-1)
+    beam.width = scores.size(1)
+    beam.sentences = [beam.sentences[row] for row in staying]
+    beam.limits = [beam.limits[row] for row in staying]
+    beam.scores = scores[rows]
+    beam.tokens = torch.cat((beam.tokens[hypotheses], last[:, None]), dim=1)
+    if staying:
+        state.select(hypotheses, None if everyone else rows)
+    return last
+
+
+def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]], config: SearchConfig) -> bool:
+    """Whether a sentence's search is over; best is the log-probability of its best open hypothesis."""
+    hypotheses = finished[beam.sentences[row]]
+    if len(hypotheses) >= config.beam or best == _IMPOSSIBLE:
+        return True
+    if len(hypotheses) < config.n_best:
+        return False
+    reachable = best / LengthPenalty(config.length_penalty)(beam.limits[row])
+    return sorted(h.score for h in hypotheses)[-config.n_best] >= reachable

@@ -1,0 +1,219 @@
+"""Raw lines in, raw lines out: what a model folder is for.
+
+Shapes: B sentences, W beam width, N = B * W hypotheses, S source length, T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.checkpoint import ModelFolder
+from dragoman.config import BOS, EOS, PAD, DragomanError, SearchConfig
+from dragoman.inference.rules import NEVER_WRITTEN, LengthPenalty, MinLength
+from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.model.layers import DecoderCache
+from dragoman.model.masks import padding_mask
+from dragoman.model.transformer import Transformer
+from dragoman.text.batches import pad_right, plan_in_order
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated line. An empty line translates to an empty line with log-probability 0."""
+
+    text: str
+    log_prob: float = 0.0
+    """Natural logarithm of the probability of its subwords and the end."""
+    score: float = 0.0
+    """log_prob divided by the length penalty; what the search maximises."""
+    subwords: list[int] = field(default_factory=list)
+    """Target ids, without BOS and EOS."""
+    alternatives: list[Translation] = field(default_factory=list)
+    """The next best translations, best first, where n_best asks for them."""
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """What the model thinks of a given translation."""
+
+    log_prob: float
+    """Natural logarithm of P(target | source), the end of the sentence included."""
+    num_tokens: int
+    """Target subwords, the end included."""
+
+    def score(self, length_penalty: float) -> float:
+        """log_prob divided by the length penalty, as the search does."""
+        return self.log_prob / LengthPenalty(length_penalty)(self.num_tokens)
+
+
+class TransformerState:
+    """What the model remembers during the search: memory, mask and cache."""
+
+    def __init__(self, memory: Tensor, source_mask: Tensor, cache: DecoderCache) -> None:
+        """memory (B, S, D), source_mask (B, 1, 1, S)."""
+        self.memory = memory
+        self.source_mask = source_mask
+        self.cache = cache
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """Keep these hypotheses (N',) and sentences (B',), in this order."""
+        self.cache.select_hypotheses(hypotheses)
+        if sentences is not None:
+            self.cache.select_sentences(sentences)
+            self.memory = self.memory.index_select(0, sentences)
+            self.source_mask = self.source_mask.index_select(0, sentences)
+
+
+class Translator:
+    """A model folder at work.
+
+    >>> Translator.load("models/en-de").translate(["Hello world"])[0].text  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False) -> None:
+        """Put a loaded model to work.
+
+        Args:
+            folder: model and vocabulary.
+            device: where to compute.
+            autocast: compute matrix products in bf16.
+        """
+        self.device = torch.device(device)
+        self.autocast = autocast
+        self.folder = folder
+        self.model: Transformer = folder.model.to(self.device)
+        self.vocabulary = folder.vocabulary
+
+    @staticmethod
+    def load(folder: Path | str, device: torch.device | str = "cpu") -> Translator:
+        """Load a model folder.
+
+        Raises:
+            DragomanError: it is no model folder, or damaged.
+        """
+        return Translator(ModelFolder.load(folder), device)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        config: SearchConfig | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[Translation]:
+        """Translate raw lines; the result has one translation for each line, in order.
+
+        Args:
+            lines: any number of lines of raw text.
+            config: beam, length penalty, n-best, …
+            progress: called with the number of lines done so far.
+
+        Raises:
+            DragomanError: a line is longer than the model can take.
+        """
+        config = config or SearchConfig()
+        encoded = self._encode_source(lines)
+        translations = [Translation("") for _ in lines]
+        todo = [i for i, ids in enumerate(encoded) if len(ids) > 1]
+        lengths = np.array([len(encoded[i]) for i in todo], dtype=np.int64)
+        for batch in plan_in_order(lengths, max(1, config.batch_tokens // config.beam)):
+            indices = [todo[i] for i in batch]
+            for i, hypotheses in zip(indices, self._search([encoded[i] for i in indices], config), strict=True):
+                translations[i] = self._to_translation(hypotheses)
+            if progress is not None:
+                progress(len(indices))
+        return translations
+
+    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> list[PairScore]:
+        """The log-probability of each pair's target given its source, in order.
+
+        Raises:
+            DragomanError: a side is longer than the model can take.
+        """
+        sources = self._encode_source([source for source, _ in pairs])
+        targets = [[*ids, EOS] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
+        self._check_lengths(targets, "target")
+        lengths = np.array([max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
+        scores = [PairScore(0.0, 0)] * len(pairs)
+        for batch in plan_in_order(lengths, batch_tokens):
+            indices = batch.tolist()
+            log_probs = self._score([sources[i] for i in indices], [targets[i] for i in indices])
+            for i, log_prob in zip(indices, log_probs, strict=True):
+                scores[i] = PairScore(log_prob, len(targets[i]))
+        return scores
+
+    def _encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+        encoded = [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
+        self._check_lengths(encoded, "source")
+        return encoded
+
+    def _check_lengths(self, encoded: list[list[int]], side: str) -> None:
+        limit = self.model.config.max_length
+        for number, ids in enumerate(encoded, start=1):
+            if len(ids) > limit:
+                raise DragomanError(
+                    f"{side} line {number} has {len(ids):,} subwords, but the model takes at most {limit:,}: "
+                    f"split it into sentences"
+                )
+
+    def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
+        texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
+        best, *others = (
+            Translation(text, h.log_prob, h.score, h.tokens) for text, h in zip(texts, hypotheses, strict=True)
+        )
+        return Translation(best.text, best.log_prob, best.score, best.subwords, others)
+
+    @torch.inference_mode()
+    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        with self._evaluating():
+            source = torch.from_numpy(pad_right(sources)).to(self.device)
+            source_mask = padding_mask(source, PAD)
+            memory = self.model.encode(source, source_mask)
+            state = TransformerState(memory, source_mask, self.model.start_cache(memory))
+            longest = self.model.config.max_length - 1
+            max_lengths = [min(len(ids) + config.max_length, longest) for ids in sources]
+            rules = (NEVER_WRITTEN, MinLength(config.min_length))
+            return search(self._step, state, max_lengths, config, rules, self.device)
+
+    def _step(self, last: Tensor, state: SearchState) -> Tensor:
+        assert isinstance(state, TransformerState)
+        logits = self.model.decode(last[:, None], state.memory, state.source_mask, state.cache)
+        return logits[:, -1].log_softmax(dim=-1, dtype=torch.float32)  # (N, V)
+
+    @torch.inference_mode()
+    def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+        with self._evaluating():
+            source = torch.from_numpy(pad_right(sources)).to(self.device)
+            target_input = torch.from_numpy(pad_right([[BOS, *ids[:-1]] for ids in targets])).to(self.device)
+            target_output = torch.from_numpy(pad_right(targets)).to(self.device)
+            log_probs = self.model(source, target_input).log_softmax(dim=-1, dtype=torch.float32)  # (B, T, V)
+            chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
+            return chosen.masked_fill(target_output == PAD, 0.0).double().sum(dim=1).tolist()  # type: ignore[no-any-return]
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Dropout off, and bf16 where asked for; a model in training goes back to it."""
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+                yield
+        finally:
+            self.model.train(was_training)
+
+
+def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Cut a stream of lines into lists of at most this size."""
+    chunk: list[str] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,206 @@
+"""The token store: a parallel text as ids on disk, memory-mapped, so that memory stays flat however large it is.
+
+A store is a folder: `source.ids` and `target.ids` hold all sentences back to back, each ending in EOS;
+`source.ends` and `target.ends` say where each one ends; `store.json` says what it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dragoman.config import EOS, DragomanError
+from dragoman.text.corpus import Pair
+from dragoman.text.subword import SubwordModel, Vocabulary
+
+_CHUNK = 20_000  # pairs encoded at a time
+
+
+@dataclass(frozen=True)
+class StoreReport:
+    """What went into a store and what was left out."""
+
+    pairs: int
+    empty: int
+    too_long: int
+    source_tokens: int
+    target_tokens: int
+    fingerprint: str
+    """SHA-256 of the text of all pairs, kept or not."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        removed = [f"{self.empty:,} with an empty side"] * bool(self.empty)
+        removed += [f"{self.too_long:,} too long"] * bool(self.too_long)
+        left_out = f"; left out {' and '.join(removed)}" if removed else ""
+        return f"{self.pairs:,} pairs, {self.source_tokens:,} → {self.target_tokens:,} subwords{left_out}"
+
+
+class TokenStore:
+    """Sentence pairs as ids, read from a memory-mapped folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a store that build_store wrote.
+
+        Raises:
+            DragomanError: the folder is no complete store.
+        """
+        try:
+            self.report = StoreReport(**json.loads((folder / "store.json").read_text())["report"])
+            self._source = _Side(folder, "source")
+            self._target = _Side(folder, "target")
+        except (OSError, ValueError, KeyError, TypeError):
+            raise DragomanError(f"{folder}: no complete token store; delete it and it will be made again") from None
+
+    def __len__(self) -> int:
+        """Number of sentence pairs."""
+        return self.report.pairs
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Subwords of each source sentence, EOS included, (N,)."""
+        return self._source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Subwords of each target sentence, EOS included, (N,)."""
+        return self._target.lengths
+
+    def source(self, index: int) -> NDArray[np.integer]:
+        """Ids of one source sentence, EOS included."""
+        return self._source[index]
+
+    def target(self, index: int) -> NDArray[np.integer]:
+        """Ids of one target sentence, EOS included, BOS not."""
+        return self._target[index]
+
+
+class _Side:
+    def __init__(self, folder: Path, name: str) -> None:
+        self._ends = np.fromfile(folder / f"{name}.ends", dtype=np.int64)
+        dtype = np.dtype(json.loads((folder / "store.json").read_text())["dtype"])
+        self._ids = np.memmap(folder / f"{name}.ids", dtype=dtype, mode="r")
+        self.lengths = np.diff(self._ends, prepend=0)
+
+    def __getitem__(self, index: int) -> NDArray[np.integer]:
+        end = self._ends[index]
+        return self._ids[end - self.lengths[index] : end]
+
+
+class _SideWriter:
+    def __init__(self, folder: Path, name: str, subwords: SubwordModel, dtype: np.dtype[np.integer]) -> None:
+        self.subwords = subwords
+        self.total = 0
+        self._dtype = dtype
+        self._ids: BinaryIO = (folder / f"{name}.ids").open("wb")
+        self._ends: BinaryIO = (folder / f"{name}.ends").open("wb")
+
+    def write(self, sentences: Sequence[Sequence[int]]) -> None:
+        lengths = np.fromiter((len(ids) for ids in sentences), dtype=np.int64, count=len(sentences))
+        ends = self.total + lengths.cumsum()
+        flat = np.fromiter((i for ids in sentences for i in ids), dtype=self._dtype, count=int(lengths.sum()))
+        self._ids.write(flat.tobytes())
+        self._ends.write(ends.tobytes())
+        self.total = int(ends[-1]) if len(ends) else self.total
+
+    def close(self) -> None:
+        self._ids.close()
+        self._ends.close()
+
+
+def build_store(
+    pairs: Iterable[Pair],
+    vocabulary: Vocabulary,
+    folder: Path,
+    max_length: int,
+    progress: Callable[[int], None] | None = None,
+) -> TokenStore:
+    """Encode pairs into a new store; the folder appears only when it is complete.
+
+    Args:
+        pairs: the text; read once, in chunks.
+        vocabulary: the subword models.
+        folder: where to put the store; an older one there is replaced.
+        max_length: leave out pairs with a side of more subwords than this.
+        progress: called with the number of pairs read so far.
+
+    Raises:
+        DragomanError: no pair is left, or whatever reading the pairs raises.
+    """
+    dtype = np.dtype(np.uint16 if max(len(vocabulary.source), len(vocabulary.target)) <= 2**16 else np.uint32)
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    source = _SideWriter(partial, "source", vocabulary.source, dtype)
+    target = _SideWriter(partial, "target", vocabulary.target, dtype)
+    try:
+        report = _write_pairs(pairs, source, target, max_length, progress)
+        source.close()
+        target.close()
+        (partial / "store.json").write_text(json.dumps({"dtype": dtype.name, "report": asdict(report)}))
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+    finally:
+        source.close()
+        target.close()
+        shutil.rmtree(partial, ignore_errors=True)
+    return TokenStore(folder)
+
+
+def _write_pairs(
+    pairs: Iterable[Pair],
+    source: _SideWriter,
+    target: _SideWriter,
+    max_length: int,
+    progress: Callable[[int], None] | None,
+) -> StoreReport:
+    digest = hashlib.sha256()
+    read = kept = empty = too_long = 0
+    iterator = iter(pairs)
+    while chunk := list(islice(iterator, _CHUNK)):
+        read += len(chunk)
+        digest.update("".join(f"{s}\t{t}\n" for s, t in chunk).encode())
+        full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
+        empty += len(chunk) - len(full)
+        encoded = zip(*(side.subwords.encode(texts) for side, texts in _sides(source, target, full)), strict=True)
+        fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
+        too_long += len(full) - len(fitting)
+        kept += len(fitting)
+        source.write([[*ids, EOS] for ids, _ in fitting])
+        target.write([[*ids, EOS] for _, ids in fitting])
+        if progress is not None:
+            progress(read)
+    if not kept:
+        raise DragomanError(
+            f"no sentence pair is left of {read:,}: {empty:,} have an empty side and {too_long:,} "
+            f"are longer than text.max_length ({max_length} subwords)"
+        )
+    return StoreReport(kept, empty, too_long, source.total, target.total, digest.hexdigest())
+
+
+def _sides(source: _SideWriter, target: _SideWriter, pairs: list[Pair]) -> list[tuple[_SideWriter, list[str]]]:
+    return [(source, [s for s, _ in pairs]), (target, [t for _, t in pairs])]
+
+
+def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> tuple[list[Pair], int]:
+    """A uniform random sample of at most size pairs (reservoir sampling), and how many there were."""
+    generator = random.Random(seed)
+    iterator: Iterator[Pair] = iter(pairs)
+    sample = list(islice(iterator, size))
+    count = len(sample)
+    for pair in iterator:
+        count += 1
+        slot = generator.randrange(count)
+        if slot < size:
+            sample[slot] = pair
+    return sample, count

@@ -1,0 +1,1 @@
+"""Training: the loss, the optimizer with the paper's schedule, and the loop."""
