@@ -158,6 +158,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
     """Write weights as safetensors, atomically; errors as for write_atomically."""
+    make_folder(path.parent)
     tensors = {name: weight.detach().float().cpu().contiguous() for name, weight in weights.items()}
     write_atomically(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
 

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.model.dropout import dropout as drop
+
 AttentionMaps = dict[str, Tensor]
 """Attention weights (B, H, T, S) by name: "encoder.0.self_attention", "decoder.0.cross_attention", …"""
 
@@ -43,7 +45,7 @@ def scaled_dot_product_attention(
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)
-    output = F.dropout(weights, dropout) @ value if dropout else weights @ value  # (B, H, T, K)
+    output = drop(weights, dropout) @ value  # (B, H, T, K)
     return output, weights if need_weights else None
 
 

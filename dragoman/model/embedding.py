@@ -11,6 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from dragoman.model.dropout import Dropout
+
 
 class ScaledEmbedding(nn.Module):
     """A learned vector for each token, multiplied by √d_model (section 3.4)."""
@@ -56,7 +58,7 @@ class PositionalEncoding(nn.Module):
     ) -> None:
         """Make the table (max_length, D): fixed sinusoids (a buffer, not saved) or learned."""
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.table: Tensor
         if positions == "learned":
             self.table = nn.Parameter(torch.empty(max_length, d_model).normal_(std=d_model**-0.5))

@@ -1,6 +1,6 @@
 """The Transformer (figure 1): embeddings, encoder, decoder and softmax weights.
 
-Shapes: B batch, S source length, T target length, D d_model, V target vocabulary, W beam width, N real positions.
+Shapes: B batch, S source length, T target length, D d_model, V target vocabulary, W beam width.
 """
 
 from __future__ import annotations
@@ -93,29 +93,25 @@ class Transformer(nn.Module):
         """
         return self.softmax(self._decode_states(target, memory, source_mask, cache, maps))  # type: ignore[no-any-return]
 
-    def forward(
-        self,
-        source: Tensor,
-        target_input: Tensor,
-        real: Tensor | None = None,
-        maps: AttentionMaps | None = None,
-    ) -> Tensor:
+    def forward(self, source: Tensor, target_input: Tensor, maps: AttentionMaps | None = None) -> Tensor:
         """Teacher forcing: the logits after every prefix of the target, in one pass.
 
         Args:
             source: ids (B, S), padded with PAD.
             target_input: ids (B, T), starting with BOS, padded with PAD. The padding needs no mask: it lies to
                 the right of every real position, where the causal mask already hides it.
-            real: bool (B, T); where given, only its N True positions are projected onto the vocabulary.
             maps: a dict to fill with every attention block's weights (B, H, T, S), by name.
 
         Returns:
-            (B, T, V), or (N, V) where real is given.
+            (B, T, V).
         """
+        return self.softmax(self.states(source, target_input, maps))  # type: ignore[no-any-return]
+
+    def states(self, source: Tensor, target_input: Tensor, maps: AttentionMaps | None = None) -> Tensor:
+        """What forward projects onto the vocabulary: the decoder's output (B, T, D); arguments as for forward."""
         source_mask = padding_mask(source, PAD)
         memory = self.encode(source, source_mask, maps)
-        states = self._decode_states(target_input, memory, source_mask, None, maps)
-        return self.softmax(states if real is None else states[real])  # type: ignore[no-any-return]
+        return self._decode_states(target_input, memory, source_mask, None, maps)
 
     def _decode_states(
         self,

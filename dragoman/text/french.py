@@ -8,7 +8,10 @@ Agreement is written in two letters, gender and number: ``ms``, ``fs``, ``mp``, 
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from dragoman.text import lexicon
 
 # --------------------------------------------------------------------------------------- where two words meet
 
@@ -35,21 +38,25 @@ def surface(words: str) -> str:
 # ------------------------------------------------------------------------------------------------------ agreement
 
 FEMININES = {
-    "beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "blanc": "blanche", "bon": "bonne", "gentil": "gentille",
-    "long": "longue", "frais": "fraîche", "jaloux": "jalouse", "gros": "grosse", "inquiet": "inquiète",
-    "discret": "discrète", "favori": "favorite", "ingénieur": "ingénieure", "chanteur": "chanteuse",
+    "beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "blanc": "blanche", "bon": "bonne",
+    "gentil": "gentille", "long": "longue", "frais": "fraîche", "jaloux": "jalouse", "gros": "grosse",
+    "inquiet": "inquiète", "discret": "discrète", "favori": "favorite", "ingénieur": "ingénieure",
+    "chanteur": "chanteuse",
 }  # fmt: skip
 FEMININE_ENDINGS = (
-    ("teur", "trice"), ("eur", "euse"), ("eux", "euse"), ("ier", "ière"), ("er", "ère"), ("ien", "ienne"), ("if", "ive"),
-    ("el", "elle"), ("e", "e"),
+    ("teur", "trice"), ("eur", "euse"), ("eux", "euse"), ("ier", "ière"), ("er", "ère"), ("ien", "ienne"),
+    ("if", "ive"), ("el", "elle"), ("e", "e"),
 )  # fmt: skip
-BEFORE_VOWEL = {"beau": "bel", "nouveau": "nouvel", "vieux": "vieil", "ce": "cet", "ma": "mon", "ta": "ton", "sa": "son"}
+BEFORE_VOWEL = {
+    "beau": "bel", "nouveau": "nouvel", "vieux": "vieil", "ce": "cet", "ma": "mon", "ta": "ton", "sa": "son",
+}  # fmt: skip
 INVARIABLE = {"marron", "orange"}
 PRENOMINAL = {"beau", "bon", "grand", "gros", "jeune", "joli", "long", "mauvais", "nouveau", "petit", "vieux"}
 DETERMINERS = {
-    "le": ("le", "la", "les"), "un": ("un", "une", "des"), "du": ("de le", "de la", "des"), "ce": ("ce", "cette", "ces"),
-    "mon": ("mon", "ma", "mes"), "ton": ("ton", "ta", "tes"), "son": ("son", "sa", "ses"),
-    "notre": ("notre", "notre", "nos"), "votre": ("votre", "votre", "vos"), "leur": ("leur", "leur", "leurs"),
+    "le": ("le", "la", "les"), "un": ("un", "une", "des"), "du": ("de le", "de la", "des"),
+    "ce": ("ce", "cette", "ces"), "mon": ("mon", "ma", "mes"), "ton": ("ton", "ta", "tes"),
+    "son": ("son", "sa", "ses"), "notre": ("notre", "notre", "nos"),
+    "votre": ("votre", "votre", "vos"), "leur": ("leur", "leur", "leurs"),
     "quel": ("quel", "quelle", "quels"), "de": ("de", "de", "de"), "s": ("", "", ""),
 }  # fmt: skip
 
@@ -99,25 +106,25 @@ class Noun:
 
     word: str
     gender: str
-    plural: bool = False
+    always_plural: bool = False
     mass: bool = False
 
     def __format__(self, spec: str) -> str:
         if not spec:
             return self.word
         if spec.startswith("+"):
-            return conjugate(spec[1:], "ils" if self.plural else "il")
+            return conjugate(spec[1:], "ils" if self.always_plural else "il")
         if spec == "gn":
-            return self.gender + ("p" if self.plural else "s")
+            return self.gender + ("p" if self.always_plural else "s")
         determiner, *adjectives = spec.split()
         return self.phrase(determiner, adjectives)
 
     def phrase(self, determiner: str, adjectives: list[str]) -> str:
         """The noun with a determiner, named by its masculine singular, and adjectives, named likewise."""
-        several = self.plural or (determiner.isdigit() and determiner != "1")
+        several = self.always_plural or (determiner.isdigit() and determiner != "1")
         several = several or (determiner in ("les", "du", "s") and not self.mass)
         agreement = self.gender + ("p" if several else "s")
-        noun = plural(self.word) if several and not self.plural else self.word
+        noun = plural(self.word) if several and not self.always_plural else self.word
         phrase = noun
         for adjective in adjectives:
             if adjective not in PRENOMINAL:
@@ -182,7 +189,8 @@ IRREGULAR = {
     "écrire": "écris écris écrit écrivons écrivez écrivent", "partir": "pars pars part partons partez partent",
     "sortir": "sors sors sort sortons sortez sortent", "dormir": "dors dors dort dormons dormez dorment",
     "courir": "cours cours court courons courez courent", "ouvrir": "ouvre ouvres ouvre ouvrons ouvrez ouvrent",
-    "suivre": "suis suis suit suivons suivez suivent", "conduire": "conduis conduis conduit conduisons conduisez conduisent",
+    "suivre": "suis suis suit suivons suivez suivent",
+    "conduire": "conduis conduis conduit conduisons conduisez conduisent",
 }  # fmt: skip
 PARTICIPLES = {
     "être": "été", "avoir": "eu", "faire": "fait", "pouvoir": "pu", "vouloir": "voulu", "devoir": "dû", "venir": "venu",
@@ -238,7 +246,7 @@ class Subject:
         if spec == "gn":
             return self.agreement
         if spec == "moi":
-            return DISJUNCTIVE.get(self.pronoun, self.pronoun)
+            return DISJUNCTIVE.get(self.pronoun, self.pronoun) if self.word == self.pronoun else self.word
         if spec in ("son", "ton"):
             return POSSESSIVE[PERSONS[self.pronoun]]
         if spec == "svp":
@@ -278,10 +286,11 @@ class Subject:
 
 # --------------------------------------------------------------------------------------- numbers, clock, calendar
 
-UNITS = """zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
-    dix-huit dix-neuf""".split()
-TENS = "dix vingt trente quarante cinquante soixante soixante quatre-vingt quatre-vingt".split()
-MONTHS = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre".split()
+_UNITS = """zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
+dix-huit dix-neuf"""
+_TENS = "dix vingt trente quarante cinquante soixante soixante quatre-vingt quatre-vingt"
+_MONTHS = "janvier février mars avril mai juin juillet août septembre octobre novembre décembre"
+UNITS, TENS, MONTHS = _UNITS.split(), _TENS.split(), _MONTHS.split()
 
 
 def cardinal(number: int, gender: str = "m") -> str:
@@ -300,10 +309,18 @@ def cardinal(number: int, gender: str = "m") -> str:
     return word + "e" if gender == "f" and word.endswith("un") else word
 
 
+@dataclass(frozen=True)
+class Number:
+    """A number, formatted as its masculine word, or in digits by ``"#"`` where a noun is to give it a gender."""
+
+    value: int
+
+    def __format__(self, spec: str) -> str:
+        return str(self.value) if spec == "#" else cardinal(self.value)
+
+
 def clock(hour: int, minute: int) -> str:
-    """A time of day by the twelve-hour clock; hour 0 is midnight and 12 noon."""
-    if minute > 30:
-        hour, minute = hour + 1, minute - 60
+    """A time of day: so many minutes past an hour, or before it if negative; hour 0 is midnight and 12 noon."""
     name = {0: "minuit", 12: "midi", 1: "une heure"}.get(hour, f"{UNITS[hour]} heures")
     half = "et demi" if hour in (0, 12) else "et demie"
     named = {0: "", 15: "et quart", 30: half, -15: "moins le quart"}
@@ -314,3 +331,39 @@ def clock(hour: int, minute: int) -> str:
 def date(day: int, month: int) -> str:
     """A day of the year without its article: "premier mai", "quatorze juillet"."""
     return f"{'premier' if day == 1 else cardinal(day)} {MONTHS[month - 1]}"
+
+
+# -------------------------------------------------------------------------------------- words in both languages
+
+
+@dataclass(frozen=True)
+class Filler:
+    """What fills a slot: in either language something that ``format`` can inflect, or a plain string."""
+
+    english: object
+    french: object
+
+
+def phrases(pairs: Iterable[tuple[str, str]]) -> list[Filler]:
+    """Phrases that nothing inflects, in both languages."""
+    return [Filler(english, phrase) for english, phrase in pairs]
+
+
+def nouns(table: str, mass: bool) -> list[Filler]:
+    """The nouns of a table, in both languages."""
+    fillers = []
+    for english, word, mark in lexicon.words(table, marked=True):
+        always = mark.endswith("p")
+        fillers.append(Filler(lexicon.EnglishNoun(english, always, mass), Noun(word, mark[0], always, mass)))
+    return fillers
+
+
+def people(table: str) -> list[Filler]:
+    """The people of a table, in both languages."""
+    fillers = []
+    for english, word, mark in lexicon.words(table, marked=True):
+        pronoun, _, agreement = mark.partition("-")
+        agreement = agreement or {"il": "ms", "elle": "fs", "ils": "mp", "elles": "fp"}.get(pronoun, "")
+        subject = lexicon.EnglishSubject(english, lexicon.PRONOUN_OF.get(pronoun, "you"))
+        fillers.append(Filler(subject, Subject(word, pronoun, agreement)))
+    return fillers

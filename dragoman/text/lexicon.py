@@ -7,8 +7,7 @@ Every table is a string of ``english: french mark`` entries separated by commas.
   pronoun leaves them open (``vous-fs`` is one lady, ``vous-mp`` are several children);
 * for adjectives, nothing: their French feminine and their place are matters of :mod:`dragoman.text.french`.
 
-English is here, beside the data, because so little of it varies: the plural, the third person, the past tense and
-the comparative.
+English is here, beside the data, because so little of it varies: the plural, the third person and the past tense.
 """
 
 import re
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 
 
 def words(table: str, marked: bool = False) -> list[tuple[str, str, str]]:
-    """The entries of a table as (English, French, mark); the mark is the last word of each entry of a `marked` table."""
-    pairs = [re.sub(r"\s+", " ", entry).strip().split(": ", 1) for entry in table.split(", ")]
+    """The entries of a table as (English, French, mark); in a `marked` table the last word of an entry is its mark."""
+    pairs = [entry.split(": ", 1) for entry in " ".join(table.split()).split(", ")]
     return [(english, *(french.rsplit(" ", 1) if marked else (french, ""))) for english, french in pairs]
 
 
@@ -28,14 +27,13 @@ NOUNS: dict[str, str] = {
     beer: bière f, orange juice: jus d'orange m, apple juice: jus de pomme m, mineral water: eau minérale f,
     lemonade: limonade f, hot chocolate: chocolat chaud m""",
     "grocery": """bread: pain m, cheese: fromage m, meat: viande f, fish: poisson m, chicken: poulet m, ham: jambon m,
-    rice: riz m, butter: beurre m, soup: soupe f, jam: confiture f, honey: miel m, salad: salade f,
-    chocolate: chocolat m, ice cream: glace f, garlic: ail m""",
+    rice: riz m, butter: beurre m, soup: soupe f, honey: miel m, salad: salade f, chocolate: chocolat m,
+    ice cream: glace f, garlic: ail m""",
     "fruit": """apple: pomme f, orange: orange f, banana: banane f, carrot: carotte f, tomato: tomate f,
     potato: pomme de terre f, egg: œuf m, strawberry: fraise f, bean: haricot m, onion: oignon m,
-    mushroom: champignon m, croissant: croissant m, cake: gâteau m, pear: poire f, lemon: citron m,
-    cherry: cerise f""",
+    mushroom: champignon m, croissant: croissant m, cake: gâteau m""",
     "dish": """coffee: café m, tea: thé m, beer: bière f, salad: salade f, sandwich: sandwich m, pizza: pizza f,
-    omelette: omelette f, soup: soupe f, ice cream: glace f, croissant: croissant m, cake: gâteau m, steak: steak m,
+    omelette: omelette f, ice cream: glace f, croissant: croissant m, cake: gâteau m, steak: steak m,
     orange juice: jus d'orange m, lemonade: limonade f""",
     "portion": """glass of water: verre d'eau m, glass of milk: verre de lait m,
     glass of red wine: verre de vin rouge m, cup of coffee: tasse de café f, cup of tea: tasse de thé f,
@@ -53,16 +51,15 @@ NOUNS: dict[str, str] = {
     gloves: gants mp, boots: bottes fp, socks: chaussettes fp""",
     "object": """book: livre m, key: clé f, telephone: téléphone m, letter: lettre f, newspaper: journal m,
     pen: stylo m, map: carte f, photo: photo f, box: boîte f, present: cadeau m, plate: assiette f, cup: tasse f,
-    glass: verre m, bottle: bouteille f, suitcase: valise f, hat: chapeau m, lamp: lampe f, cat: chat m""",
+    glass: verre m, bottle: bouteille f, suitcase: valise f, hat: chapeau m, lamp: lampe f""",
     "belonging": """book: livre m, keys: clés fp, telephone: téléphone m, letter: lettre f, pen: stylo m,
     passport: passeport m, wallet: portefeuille m, suitcase: valise f, umbrella: parapluie m, scarf: écharpe f,
     gloves: gants mp, shoes: chaussures fp, hat: chapeau m, bag: sac m, ticket: billet m, coat: manteau m,
-    watch: montre f, plate: assiette f, photos: photos fp""",
+    watch: montre f, photos: photos fp, glasses: lunettes fp""",
     "asset": """car: voiture f, house: maison f, garden: jardin m, bicycle: vélo m, flat: appartement m,
     boat: bateau m, computer: ordinateur m, telephone: téléphone m, suitcase: valise f, umbrella: parapluie m,
     lamp: lampe f, armchair: fauteuil m, bed: lit m, wardrobe: armoire f, desk: bureau m""",
-    "animal": """dog: chien m, cat: chat m, horse: cheval m, rabbit: lapin m, bird: oiseau m, cow: vache f,
-    hen: poule f""",
+    "animal": "dog: chien m, cat: chat m, horse: cheval m, rabbit: lapin m, bird: oiseau m",
     "place": """station: gare f, bank: banque f, museum: musée m, hotel: hôtel m, hospital: hôpital m, school: école f,
     post office: poste f, church: église f, market: marché m, park: parc m, library: bibliothèque f,
     bakery: boulangerie f, pharmacy: pharmacie f, airport: aéroport m, supermarket: supermarché m, cinema: cinéma m,
@@ -79,13 +76,13 @@ NOUNS: dict[str, str] = {
     "room": """room: chambre f, single room: chambre simple f, double room: chambre double f,
     quiet room: chambre calme f""",
     "ticket": "ticket: billet m, return ticket: billet aller-retour m",
-    "vehicle": "train: train m, bus: bus m, plane: avion m, boat: bateau m",
+    "vehicle": "train: train m, bus: bus m, plane: avion m",
     "sight": """house: maison f, garden: jardin m, dress: robe f, castle: château m, photo: photo f, town: ville f,
     beach: plage f, story: histoire f, hotel: hôtel m, tree: arbre m, bird: oiseau m, flat: appartement m,
     flowers: fleurs fp, film: film m, song: chanson f""",
-    "kin": """brother: frère m, sister: sœur f, father: père m, mother: mère f, uncle: oncle m, aunt: tante f,
-    grandfather: grand-père m, grandmother: grand-mère f, son: fils m, daughter: fille f, nephew: neveu m,
-    niece: nièce f""",
+    "elder": """father: père m, mother: mère f, uncle: oncle m, aunt: tante f, grandfather: grand-père m,
+    grandmother: grand-mère f""",
+    "younger": "brother: frère m, sister: sœur f, son: fils m, daughter: fille f, nephew: neveu m, niece: nièce f",
     "family": "parents: parents mp, children: enfants mp, friends: amis mp, grandparents: grands-parents mp",
     "doctor": """doctor: médecin m, dentist: dentiste m, lawyer: avocat m, hairdresser: coiffeur m,
     teacher: professeur m, headmistress: directrice f""",
@@ -97,14 +94,14 @@ NOUNS: dict[str, str] = {
     "language": """French: français m, English: anglais m, German: allemand m, Spanish: espagnol m, Italian: italien m,
     Chinese: chinois m, Japanese: japonais m, Russian: russe m, Portuguese: portugais m""",
 }
-UNCOUNTED = {"drink", "grocery"}
+UNCOUNTED = ("drink", "grocery")
 """The tables of nouns that name stuff and not things: "some bread", never "two breads"."""
 
-REGIONS = """Paris: Paris, London: Londres, Rome: Rome, Madrid: Madrid, Berlin: Berlin, Lyon: Lyon, Geneva: Genève,
-    Brussels: Bruxelles, Lisbon: Lisbonne, Athens: Athènes, Amsterdam: Amsterdam, Venice: Venise, France: France f,
-    Italy: Italie f, Spain: Espagne f, Germany: Allemagne f, England: Angleterre f, Belgium: Belgique f,
-    Greece: Grèce f, Holland: Hollande f, Japan: Japon m, Canada: Canada m, Portugal: Portugal m, Brazil: Brésil m,
-    Morocco: Maroc m, the United States: États-Unis mp, the Netherlands: Pays-Bas mp"""
+TOWNS = """Paris: Paris, London: Londres, Rome: Rome, Madrid: Madrid, Berlin: Berlin, Lyon: Lyon, Geneva: Genève,
+    Brussels: Bruxelles, Lisbon: Lisbonne, Athens: Athènes, Amsterdam: Amsterdam, Venice: Venise"""
+COUNTRIES = """France: France f, Italy: Italie f, Spain: Espagne f, Germany: Allemagne f, England: Angleterre f,
+    Belgium: Belgique f, Greece: Grèce f, Holland: Hollande f, Japan: Japon m, Canada: Canada m, Portugal: Portugal m,
+    Brazil: Brésil m, Morocco: Maroc m, the United States: États-Unis mp, the Netherlands: Pays-Bas mp"""
 
 # --------------------------------------------------------------------------------------------------------- people
 
@@ -122,8 +119,7 @@ THIRD_PERSONS = """Paul: Paul il, Marie: Marie elle, Mr Martin: monsieur Martin 
     Paul and Marie: Paul et Marie ils"""
 JOBS = """doctor: médecin, nurse: infirmier, teacher: enseignant, student: étudiant, engineer: ingénieur,
     cook: cuisinier, baker: boulanger, lawyer: avocat, journalist: journaliste, musician: musicien, dentist: dentiste,
-    singer: chanteur, actor: acteur, dancer: danseur, farmer: agriculteur, writer: écrivain, architect: architecte,
-    photographer: photographe, artist: artiste, hairdresser: coiffeur, pharmacist: pharmacien, painter: peintre"""
+    singer: chanteur, actor: acteur, writer: écrivain, artist: artiste, hairdresser: coiffeur"""
 
 # ----------------------------------------------------------------------------------------------------- adjectives
 
@@ -132,24 +128,21 @@ ADJECTIVES: dict[str, str] = {
     brown: marron, pink: rose, orange: orange""",
     "coat": "black: noir, white: blanc, grey: gris, brown: marron",
     "size": "big: grand, small: petit, beautiful: beau, old: vieux, pretty: joli",
-    "style": """new: nouveau, beautiful: beau, expensive: cher, big: grand, small: petit, light: léger, old: vieux,
-    modern: moderne, comfortable: confortable""",
+    "style": """new: nouveau, beautiful: beau, pretty: joli, expensive: cher, big: grand, small: petit, old: vieux,
+    modern: moderne""",
     "fit": "big: grand, small: petit, expensive: cher, long: long, heavy: lourd, old: vieux",
     "flavour": "hot: chaud, cold: froid, good: bon, bad: mauvais, expensive: cher",
-    "look": """beautiful: beau, pretty: joli, strange: étrange, big: grand, sad: triste, old: vieux,
-    interesting: intéressant""",
+    "look": "beautiful: beau, pretty: joli, big: grand, sad: triste, old: vieux, interesting: intéressant",
     "quality": "heavy: lourd, light: léger, expensive: cher, old: vieux, useful: utile, dirty: sale, beautiful: beau",
     "mood": """happy: heureux, sad: triste, tired: fatigué, ill: malade, busy: occupé, ready: prêt, worried: inquiet,
-    nervous: nerveux, alone: seul, free: libre, jealous: jaloux, calm: calme""",
-    "feeling": "happy: heureux, sad: triste, tired: fatigué, ill: malade, worried: inquiet, nervous: nerveux",
-    "trait": """tall: grand, small: petit, young: jeune, old: vieux, kind: gentil, intelligent: intelligent,
-    funny: drôle, shy: timide, famous: célèbre, serious: sérieux, patient: patient, lazy: paresseux, rich: riche,
-    generous: généreux, polite: poli, proud: fier, strong: fort, brave: courageux, curious: curieux, active: actif,
-    discreet: discret""",
-    "compared": """taller: grand, smaller: petit, younger: jeune, older: vieux, kinder: gentil, funnier: drôle,
-    shyer: timide, richer: riche, stronger: fort, braver: courageux, more patient: patient, more serious: sérieux,
-    more polite: poli, more generous: généreux, more famous: célèbre, more active: actif, more curious: curieux,
-    more discreet: discret""",
+    nervous: nerveux, alone: seul, free: libre, calm: calme""",
+    "feeling": "sad: triste, tired: fatigué, ill: malade, worried: inquiet, nervous: nerveux, busy: occupé",
+    "trait": """tall: grand, young: jeune, kind: gentil, intelligent: intelligent, funny: drôle, famous: célèbre,
+    serious: sérieux, patient: patient, lazy: paresseux, rich: riche, generous: généreux, polite: poli, proud: fier,
+    strong: fort, brave: courageux, active: actif""",
+    "compared": """taller: grand, smaller: petit, kinder: gentil, funnier: drôle, richer: riche, stronger: fort,
+    more patient: patient, more serious: sérieux, more polite: poli, more generous: généreux, more famous: célèbre,
+    more active: actif""",
     "shut": "open: ouvert, closed: fermé",
 }
 
@@ -158,31 +151,27 @@ ADJECTIVES: dict[str, str] = {
 VERB_PHRASES: dict[str, str] = {
     # Definite objects only: "pas" would turn an indefinite or partitive one into "de".
     "act": """play football: jouer au football, play tennis: jouer au tennis, play the piano: jouer du piano,
-    play cards: jouer aux cartes, watch television: regarder la télévision, listen to the radio: écouter la radio,
+    watch television: regarder la télévision, listen to the radio: écouter la radio,
     read the newspaper: lire le journal, study French: étudier le français, learn English: apprendre l'anglais,
     cook: cuisiner, work: travailler, dance: danser, sing: chanter, swim in the pool: nager dans la piscine,
-    run in the park: courir dans le parc, walk in the forest: marcher dans la forêt,
-    eat at the restaurant: manger au restaurant, clean the house: nettoyer la maison, wash the car: laver la voiture,
-    do the shopping: faire les courses, do the washing-up: faire la vaisselle, take the bus: prendre le bus,
-    wait for the train: attendre le train, visit the museum: visiter le musée, help the neighbours: aider les voisins,
-    prepare dinner: préparer le dîner, work in the garden: travailler dans le jardin,
-    study at the library: étudier à la bibliothèque, walk the dog: promener le chien, speak French: parler français,
-    write to the teacher: écrire au professeur, drive to the beach: conduire jusqu'à la plage,
-    sleep in the garden: dormir dans le jardin""",
-    "routine": """get up: se lever, wake up: se réveiller, go to bed: se coucher, have lunch: déjeuner,
-    have dinner: dîner, have breakfast: prendre le petit déjeuner, start work: commencer le travail,
-    finish work: finir le travail, leave the house: quitter la maison, come home: rentrer à la maison,
-    take the bus: prendre le bus, go out: sortir, leave for school: partir pour l'école""",
+    run in the park: courir dans le parc, eat at the restaurant: manger au restaurant,
+    clean the house: nettoyer la maison, wash the car: laver la voiture, do the shopping: faire les courses,
+    do the washing-up: faire la vaisselle, take the bus: prendre le bus, wait for the train: attendre le train,
+    visit the museum: visiter le musée, help the neighbours: aider les voisins, prepare dinner: préparer le dîner,
+    work in the garden: travailler dans le jardin, speak French: parler français""",
+    "routine": """get up: se lever, wake up: se réveiller, have lunch: déjeuner, have dinner: dîner,
+    have breakfast: prendre le petit déjeuner, start work: commencer le travail, finish work: finir le travail,
+    leave the house: quitter la maison, come home: rentrer à la maison, take the bus: prendre le bus, go out: sortir,
+    leave for school: partir pour l'école""",
     "motion": """get up early: se lever tôt, go to bed late: se coucher tard, stay at home: rester à la maison,
     come home late: rentrer tard, go out: sortir, arrive at the station: arriver à la gare, leave early: partir tôt,
     walk in the park: se promener dans le parc, rest in the garden: se reposer dans le jardin,
     go to the cinema: aller au cinéma, come by train: venir en train, fall in the street: tomber dans la rue""",
-    "rising": """get up: se lever, wake up: se réveiller, go to bed: se coucher, come home: rentrer à la maison,
-    leave: partir, go out: sortir, arrive: arriver, come: venir""",
+    "rising": """get up: se lever, wake up: se réveiller, come home: rentrer à la maison, leave: partir,
+    go out: sortir, arrive: arriver, come: venir""",
     "state": """be hungry: avoir faim, be thirsty: avoir soif, be cold: avoir froid, be hot: avoir chaud,
-    be sleepy: avoir sommeil, be afraid: avoir peur, be right: avoir raison, be wrong: avoir tort""",
-    "need": """be hungry: avoir faim, be thirsty: avoir soif, be cold: avoir froid, be hot: avoir chaud,
-    be sleepy: avoir sommeil""",
+    be sleepy: avoir sommeil, be afraid: avoir peur""",
+    "verdict": "be right: avoir raison, be wrong: avoir tort",
     "pain": """have a headache: avoir mal à la tête, have a stomach ache: avoir mal au ventre,
     have toothache: avoir mal aux dents, have a sore throat: avoir mal à la gorge, have backache: avoir mal au dos,
     have a fever: avoir de la fièvre""",
@@ -201,9 +190,9 @@ VERB_PHRASES: dict[str, str] = {
     cross the street: traverser la rue, come late: venir tard, turn on the television: allumer la télévision,
     drink this water: boire cette eau, read this letter: lire cette lettre,
     speak in the library: parler dans la bibliothèque""",
-    "turn": "turn left: tourner à gauche, turn right: tourner à droite, wait: attendre",
+    "turn": "turn left: tourner à gauche, turn right: tourner à droite, cross the street: traverser la rue",
     "taste": "like: aimer, love: adorer, hate: détester, prefer: préférer",
-    "mishap": "lose: perdre, forget: oublier, find: trouver, sell: vendre",
+    "mishap": "lose: perdre, forget: oublier, find: trouver",
     "handing": "give: donner, pass: passer, bring: apporter",
     "modal": "want to: vouloir, can: pouvoir, must: devoir",
     "forecast": "rain: pleuvoir, snow: neiger, be cold: faire froid, be hot: faire chaud, be windy: faire du vent",
@@ -213,30 +202,25 @@ VERB_PHRASES: dict[str, str] = {
 
 PHRASES: dict[str, str] = {
     "greeting": """hello: bonjour, good evening: bonsoir, good night: bonne nuit, goodbye: au revoir, thank you: merci,
-    see you soon: à bientôt, see you tomorrow: à demain""",
-    "formula": """hello: bonjour, good evening: bonsoir, good night: bonne nuit, goodbye: au revoir, thank you: merci,
-    see you soon: à bientôt, see you tomorrow: à demain, see you on Monday: à lundi, see you on Saturday: à samedi,
+    see you soon: à bientôt""",
+    "wish": """see you tomorrow: à demain, see you on Monday: à lundi, see you on Saturday: à samedi,
     see you next week: à la semaine prochaine, good luck: bonne chance, happy birthday: bon anniversaire,
     happy New Year: bonne année, have a good trip: bon voyage, have a nice day: bonne journée,
     have a nice evening: bonne soirée, enjoy your meal: bon appétit, have a good weekend: bon week-end""",
     "now": "today: aujourd'hui, this morning: ce matin, this afternoon: cet après-midi, this evening: ce soir",
-    "habit": """every day: tous les jours, every evening: tous les soirs, every morning: tous les matins,
-    every week: toutes les semaines, in the morning: le matin, in the evening: le soir, in summer: en été,
-    in winter: en hiver, on Mondays: le lundi, on Wednesdays: le mercredi, on Saturdays: le samedi,
-    on Sundays: le dimanche, twice a week: deux fois par semaine, during the holidays: pendant les vacances,
-    after work: après le travail""",
-    "daily": """every day: tous les jours, on Mondays: le lundi, on Fridays: le vendredi, in summer: en été,
+    "daily": """every day: tous les jours, on Mondays: le lundi, on Saturdays: le samedi, in summer: en été,
     in winter: en hiver""",
-    "future": """tomorrow: demain, tomorrow morning: demain matin, tomorrow evening: demain soir, on Saturday: samedi,
-    on Tuesday: mardi, next week: la semaine prochaine, next month: le mois prochain, next year: l'année prochaine,
-    next Sunday: dimanche prochain, this evening: ce soir, in three days: dans trois jours""",
+    "weekly": """every evening: tous les soirs, every morning: tous les matins, every week: toutes les semaines,
+    in the morning: le matin, in the evening: le soir, on Wednesdays: le mercredi, on Sundays: le dimanche,
+    twice a week: deux fois par semaine, during the holidays: pendant les vacances, after work: après le travail""",
     "soon": """tomorrow: demain, tomorrow morning: demain matin, tomorrow evening: demain soir, on Saturday: samedi,
-    on Tuesday: mardi, on Friday: vendredi, next Sunday: dimanche prochain, this evening: ce soir""",
-    "past": """yesterday: hier, yesterday morning: hier matin, yesterday evening: hier soir,
-    last week: la semaine dernière, last month: le mois dernier, last Saturday: samedi dernier,
-    last Monday: lundi dernier, two days ago: il y a deux jours""",
+    on Tuesday: mardi, on Friday: vendredi, next Sunday: dimanche prochain, this evening: ce soir,
+    in three days: dans trois jours""",
+    "later": "next week: la semaine prochaine, next month: le mois prochain, next year: l'année prochaine",
     "yesterday": """yesterday: hier, last Saturday: samedi dernier, last Monday: lundi dernier,
     last Thursday: jeudi dernier, two days ago: il y a deux jours""",
+    "earlier": """yesterday morning: hier matin, yesterday evening: hier soir, last week: la semaine dernière,
+    last month: le mois dernier""",
     "weekday": """Monday: lundi, Tuesday: mardi, Wednesday: mercredi, Thursday: jeudi, Friday: vendredi,
     Saturday: samedi, Sunday: dimanche""",
     "unit": "days: jours, weeks: semaines, months: mois, years: ans, hours: heures",
@@ -245,12 +229,11 @@ PHRASES: dict[str, str] = {
     "beside": """opposite: en face de, behind: derrière, next to: à côté de, near: près de, far from: loin de,
     in front of: devant, to the left of: à gauche de, to the right of: à droite de""",
     "after": "after: après, before: avant, in front of: devant, behind: derrière",
-    "opens": "opens: ouvre, closes: ferme",
     "begins": "begins: commence, ends: finit",
     "transport": "by train: en train, by car: en voiture, by bus: en bus, by plane: en avion",
-    "degree": "very: très, too: trop, really: vraiment",
+    "degree": "very: très, really: vraiment, quite: assez",
     "frequency": "often: souvent, sometimes: parfois, always: toujours",
-    "skill": "a little: un peu, well: bien, very well: très bien, badly: mal",
+    "skill": "well: bien, very well: très bien, badly: mal, fluently: couramment",
     "remedy": "this medicine: ce médicament, this syrup: ce sirop, these tablets: ces comprimés",
     "store": """in the kitchen: dans la cuisine, in the fridge: dans le réfrigérateur, on the table: sur la table,
     in the cupboard: dans le placard, at home: à la maison""",
@@ -263,18 +246,15 @@ PHRASES: dict[str, str] = {
     some fish at the market: du poisson au marché, some fruit at the market: des fruits au marché,
     some milk at the supermarket: du lait au supermarché, some rice at the supermarket: du riz au supermarché,
     some water at the supermarket: de l'eau au supermarché, some flowers at the market: des fleurs au marché,
-    a book at the bookshop: un livre à la librairie, a newspaper at the station: un journal à la gare,
-    some syrup at the pharmacy: du sirop à la pharmacie""",
-    "opinion": """I think: je pense, I know: je sais, I hope: j'espère, I believe: je crois, he says: il dit,
-    she says: elle dit, we know: nous savons, they think: ils pensent, everyone knows: tout le monde sait""",
+    a book at the bookshop: un livre à la librairie, a newspaper at the station: un journal à la gare""",
+    "opinion": """I think: je pense, I know: je sais, I believe: je crois, he says: il dit, she says: elle dit,
+    we know: nous savons, we think: nous pensons, they think: ils pensent, everyone knows: tout le monde sait""",
     "weather": """is cold: fait froid, is hot: fait chaud, is sunny: fait soleil, is windy: fait du vent,
-    is raining: pleut, is snowing: neige, is dark: fait nuit""",
-    "condition": """is cold: fait froid, is hot: fait chaud, is windy: fait du vent, rains: pleut, snows: neige,
-    is sunny: fait soleil""",
-    "bygone": """was cold: faisait froid, was hot: faisait chaud, was windy: faisait du vent, rained: a plu,
-    snowed: a neigé, was sunny: faisait soleil""",
-    "judgement": """important: important, easy: facile, difficult: difficile, forbidden: interdit, possible: possible,
-    useful: utile, pleasant: agréable""",
+    is raining: pleut, is snowing: neige, is nice: fait beau, is mild: fait doux""",
+    "condition": "is cold: fait froid, is hot: fait chaud, is windy: fait du vent, rains: pleut, snows: neige",
+    "bygone": "was cold: faisait froid, was hot: faisait chaud, was windy: faisait du vent, rained: a plu",
+    "judgement": """important: important, easy: facile, difficult: difficile, possible: possible,
+    impossible: impossible, necessary: nécessaire, useful: utile, pleasant: agréable""",
 }
 
 # -------------------------------------------------------------------------------------------------------- English
@@ -283,37 +263,26 @@ PLURALS = {"knife": "knives", "child": "children"}
 VERBS = """be was, have had, do did, go went, come came, get got, wake woke, eat ate, drink drank, buy bought,
     read read, write wrote, run ran, swim swam, sing sang, drive drove, sleep slept, take took, speak spoke,
     leave left, fall fell, lose lost, forget forgot, find found, sell sold"""
-PAST = dict(entry.split() for entry in VERBS.split(", "))
+PAST = dict(entry.split() for entry in VERBS.split(","))
 MODALS = {"can": "cannot", "must": "must not"}
 PRONOUN_OF = {"je": "I", "il": "he", "elle": "she", "nous": "we", "ils": "they", "elles": "they"}
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
 OBJECTS = {"I": "me", "you": "you", "he": "him", "she": "her", "we": "us", "they": "them"}
 MIDVERB = ("never", "often", "sometimes", "always", "no longer")
-UNITS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth"}
-ORDINALS |= {"twelve": "twelfth", "twenty": "twentieth", "thirty": "thirtieth"}
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_UNITS = f"zero one two three four five six seven eight nine {_TEENS}"
+_TENS = "ten twenty thirty forty fifty sixty seventy eighty ninety"
+_MONTHS = "January February March April May June July August September October November December"
+UNITS, TENS, MONTHS = _UNITS.split(), _TENS.split(), _MONTHS.split()
+MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+ORDINALS = {"one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth",
+            "twelve": "twelfth", "twenty": "twentieth", "thirty": "thirtieth"}  # fmt: skip
+
+
+def english_surface(words: str) -> str:
+    """The words of a sentence as they are written: with "an" for "a" before a vowel, and a capital at the head."""
+    written = re.sub(r"\b([Aa]) (?=(?!uni|one\b)[aeiou])", r"\1n ", " ".join(words.split()))
+    return written[:1].upper() + written[1:]
 
 
 def english_plural(noun: str) -> str:
@@ -350,15 +319,24 @@ def english_cardinal(number: int) -> str:
     return UNITS[number] if number < 20 else TENS[tens - 1] + (f"-{UNITS[unit]}" if unit else "")
 
 
-def english_ordinal(number: int) -> str:
-    """The rank of a day in its month, in words."""
-    stem, hyphen, last = english_cardinal(number).rpartition("-")
-    return stem + hyphen + ORDINALS.get(last, last + "th")
+def english_date(day: int, month: int) -> str:
+    """A day of the year: "the third of May"."""
+    stem, hyphen, last = english_cardinal(day).rpartition("-")
+    return f"the {stem}{hyphen}{ORDINALS.get(last, last + 'th')} of {MONTHS[month - 1]}"
+
+
+def english_clock(hour: int, minute: int) -> str:
+    """A time of day, from so many minutes past an hour or, if negative, before it; hour 0 is midnight and 12 noon."""
+    name = {0: "midnight", 12: "noon"}.get(hour, UNITS[hour])
+    if minute == 0:
+        return name if hour in (0, 12) else f"{name} o'clock"
+    minutes = {15: "a quarter", 30: "half"}.get(abs(minute)) or english_cardinal(abs(minute))
+    return f"{minutes} {'past' if minute > 0 else 'to'} {name}"
 
 
 @dataclass(frozen=True)
 class EnglishNoun:
-    """A noun, formatted by a determiner (or a number) and adjectives: ``"a red"``, ``"some"``, ``"3"``.
+    """A noun, formatted by a determiner and adjectives: ``"a red"``, ``"some"``.
 
     ``"s"`` is the noun without an article as English speaks of a kind: "bread", "apples".  ``"+be"`` is the form of
     a verb that agrees with the noun, ``"s+be"`` the form that agrees with the kind.
@@ -374,11 +352,9 @@ class EnglishNoun:
             return english_verb(spec.partition("+")[2], "they" if plural else "he")
         determiner, _, adjectives = spec.partition(" ")
         kind = determiner in ("s", "some", "any")
-        plural = not self.plural and ((kind and not self.mass) or (determiner.isdigit() and determiner != "1"))
+        plural = kind and not self.mass and not self.plural
         noun = english_plural(self.word) if plural else self.word
-        if determiner.isdigit():
-            determiner = english_cardinal(int(determiner))
-        elif determiner == "s" or (determiner == "a" and self.plural):
+        if determiner == "s" or (determiner == "a" and self.plural):
             determiner = ""
         elif determiner == "this" and self.plural:
             determiner = "these"
@@ -399,8 +375,10 @@ class EnglishSubject:
     def __format__(self, spec: str) -> str:
         if spec in ("", "voc"):
             return self.word
-        if spec in ("his", "him"):
-            return (POSSESSIVES if spec == "his" else OBJECTS)[self.pronoun]
+        if spec == "him":
+            return OBJECTS[self.pronoun] if self.word == self.pronoun else self.word
+        if spec == "his":
+            return POSSESSIVES[self.pronoun]
         flags, phrase = set[str](), spec
         while (flag := phrase.partition(" ")[0]) in ("pro", "ask", "past", "not"):
             flags.add(flag)
@@ -410,9 +388,8 @@ class EnglishSubject:
         adverb = next((adverb for adverb in MIDVERB if phrase.startswith(adverb + " ")), "")
         verb, _, rest = phrase.removeprefix(adverb).strip().partition(" ")
         finite = english_verb(verb, self.pronoun, tense)
-        if "ask" in flags or ("not" in flags and verb not in MODALS):
-            if verb != "be" and verb not in MODALS:
-                finite, rest = english_verb("do", self.pronoun, tense), f"{verb} {rest}"
+        if flags & {"ask", "not"} and verb != "be" and verb not in MODALS:
+            finite, rest = english_verb("do", self.pronoun, tense), f"{verb} {rest}".strip()
         group = [finite, adverb] if verb == "be" else [adverb, finite]
         if "ask" in flags:
             return " ".join(filter(None, (finite, subject, rest)))

@@ -26,11 +26,11 @@ from dragoman.checkpoint import (
     save_training_state,
     save_weights,
 )
-from dragoman.config import PAD, DragomanError, TrainConfig
+from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, collate, plan_epoch, plan_in_order
 from dragoman.text.preparation import PreparedText
-from dragoman.training.loss import label_smoothed_cross_entropy
+from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import build_optimizer, learning_rate
 from dragoman.training.precision import use_bf16
 from dragoman.training.recorder import Recorder
@@ -110,6 +110,7 @@ class Trainer:
         self.model = folder.model
         self.device = next(self.model.parameters()).device
         self.bf16 = use_bf16(config.precision, self.device)
+        self.objective = TrainingObjective(self.model, config.optimizer.label_smoothing)
         self.optimizer = build_optimizer(self.model, config.optimizer)
         self.progress = Progress()
         self._validate_translations = validate
@@ -161,7 +162,7 @@ class Trainer:
         self.model.train()
         loss = torch.zeros((), device=self.device)
         for batch in batches:
-            batch_loss = self._loss(batch, optimizer.label_smoothing)[0] / num_tokens
+            batch_loss = self._loss(batch, optimizer.label_smoothing) / num_tokens
             batch_loss.backward()  # type: ignore[no-untyped-call]
             loss += batch_loss.detach()
         clip = optimizer.clip_norm or math.inf
@@ -182,15 +183,12 @@ class Trainer:
         values = {"loss": float(loss), "lr": rate, "grad_norm": float(norm)}
         self._show(values, num_tokens / (now - started))
 
-    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, int]:
-        source, target_input, target_output = (
-            torch.from_numpy(ids).to(self.device, non_blocking=True)
-            for ids in (batch.source, batch.target_input, batch.target_output)
-        )
-        real = target_output != PAD
+    def _loss(self, batch: Batch, smoothing: float) -> Tensor:
+        """Sum of the losses of a batch."""
+        self.objective.smoothing = smoothing
+        ids = (torch.from_numpy(x).to(self.device) for x in (batch.source, batch.target_input, batch.target_output))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            logits = self.model(source, target_input, real)  # (N, V)
-        return label_smoothed_cross_entropy(logits, target_output[real], smoothing)
+            return self.objective(*ids)  # type: ignore[no-any-return]
 
     def _skip_step(self) -> None:
         self.progress.skipped += 1
@@ -243,8 +241,8 @@ class Trainer:
         longest = np.maximum(store.source_lengths, store.target_lengths)
         total, num_tokens = 0.0, 0
         for indices in plan_in_order(longest, self.config.optimizer.batch_tokens):
-            loss, count = self._loss(collate(store, indices), smoothing=0.0)
-            total, num_tokens = total + float(loss), num_tokens + count
+            batch = collate(store, indices)
+            total, num_tokens = total + float(self._loss(batch, smoothing=0.0)), num_tokens + batch.num_tokens
         return total / num_tokens
 
     def _score(self, scores: dict[str, float]) -> float:
