@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from dragoman.config import BOS, PAD
 from dragoman.text.dataset import TokenStore
 
+MULTIPLE = 4
+"""Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each one."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -55,47 +58,51 @@ def plan_epoch(
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))
+    source, target = _padded(source_lengths[shuffled]), _padded(target_lengths[shuffled])
     # A stable sort by length of shuffled sentences: neighbours are alike, but never the same company twice.
-    longest = np.maximum(source_lengths, target_lengths)
-    order = shuffled[np.lexsort((source_lengths[shuffled], target_lengths[shuffled]))]
-    batches = _cut(order, longest[order], batch_tokens)
+    order = np.lexsort((source, target))
+    batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
 def plan_in_order(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
     """Divide sentences into batches of similar length, longest first; for validation and translation."""
     order = np.argsort(-lengths, kind="stable")
-    return _cut(order, lengths[order], batch_tokens)
+    return _cut(order, _padded(lengths[order]), batch_tokens)
+
+
+def _padded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -(-lengths // MULTIPLE) * MULTIPLE
 
 
 def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
+    """Cut a sorted text into batches within the budget; whole multiples of sentences where there are enough."""
     batches = []
-    start, longest = 0, 0
-    for i, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        if i > start and (i - start + 1) * longest > batch_tokens:
-            batches.append(order[start:i])
-            start, longest = i, length
-    if start < len(order):
-        batches.append(order[start:])
+    start = longest = 0
+    while start < len(order):
+        end, longest = start, 0
+        while end < len(order) and (end - start + 1) * max(longest, lengths[end]) <= batch_tokens:
+            longest = max(longest, lengths[end])
+            end += 1
+        if end < len(order) and end - start > MULTIPLE:
+            end -= (end - start) % MULTIPLE
+        end = max(end, start + 1)
+        batches.append(order[start:end])
+        start = end
     return batches
 
 
 def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
     """Gather sentence pairs into one padded batch."""
-    target_output = pad_right([store.target(i) for i in indices])
-    target_input = np.full_like(target_output, PAD)
-    target_input[:, 0] = BOS
-    target_input[:, 1:] = target_output[:, :-1]
-    # The shift moved the EOS of shorter sentences into the input: there it is padding.
-    ends = np.array([len(store.target(i)) for i in indices])
-    target_input[np.arange(target_input.shape[1]) >= ends[:, None]] = PAD
-    return Batch(pad_right([store.source(i) for i in indices]), target_input, target_output)
+    targets = [store.target(i) for i in indices]
+    target_input = pad_right([np.concatenate(([BOS], ids[:-1])) for ids in targets])
+    return Batch(pad_right([store.source(i) for i in indices]), target_input, pad_right(targets))
 
 
 def pad_right(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> NDArray[np.int64]:
-    """Stack sentences into one array (B, longest), filled up with PAD on the right."""
-    padded = np.full((len(sentences), max(map(len, sentences))), PAD, dtype=np.int64)
+    """Stack sentences into one array (B, longest, made a multiple of 4), filled up with PAD on the right."""
+    longest = -(-max(map(len, sentences)) // MULTIPLE) * MULTIPLE
+    padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):
         row[: len(ids)] = ids
     return padded

@@ -19,8 +19,8 @@ ASPIRATED = ("haricot", "Hollande", "Hongrie", "héros", "homard", "huit(?!r)", 
 _VOWEL = rf"(?=(?!{'|'.join(ASPIRATED)})(?:[aeiouhàâéèêëîïôœAEIOUHÉÈÊŒ]|y\b))"
 _ELISION = re.compile(rf"(?<![\w'-])([dD]e|[jJ]e|[lL][ea]|[mnst]e|[qQ]ue) {_VOWEL}")
 _IF_HE = re.compile(r"\b([sS])i (?=ils?\b)")
-_CONTRACTION = re.compile(r"\b([dDàÀ])e? (les?) ")
-_CONTRACTED = {"d le": "du ", "d les": "des ", "à le": "au ", "à les": "aux "}
+_CONTRACTION = re.compile(r"\b(?:de|à) les?\b")
+_CONTRACTED = {"de le": "du", "de les": "des", "à le": "au", "à les": "aux"}
 
 
 def starts_with_vowel(word: str) -> bool:
@@ -31,7 +31,7 @@ def starts_with_vowel(word: str) -> bool:
 def surface(words: str) -> str:
     """The words of a sentence as they are written: elided, contracted, and with a capital at the head."""
     elided = _IF_HE.sub(r"\1'", _ELISION.sub(lambda match: match[1][:-1] + "'", " ".join(words.split())))
-    contracted = _CONTRACTION.sub(lambda match: _CONTRACTED[f"{match[1].lower()} {match[2]}"], elided)
+    contracted = _CONTRACTION.sub(lambda match: _CONTRACTED[match[0]], elided)
     return contracted[:1].upper() + contracted[1:]
 
 
@@ -41,7 +41,7 @@ FEMININES = {
     "beau": "belle", "nouveau": "nouvelle", "vieux": "vieille", "blanc": "blanche", "bon": "bonne",
     "gentil": "gentille", "long": "longue", "frais": "fraîche", "jaloux": "jalouse", "gros": "grosse",
     "inquiet": "inquiète", "discret": "discrète", "favori": "favorite", "ingénieur": "ingénieure",
-    "chanteur": "chanteuse",
+    "chanteur": "chanteuse", "médecin": "médecin",
 }  # fmt: skip
 FEMININE_ENDINGS = (
     ("teur", "trice"), ("eur", "euse"), ("eux", "euse"), ("ier", "ière"), ("er", "ère"), ("ien", "ienne"),
@@ -186,16 +186,14 @@ IRREGULAR = {
     "vouloir": "veux veux veut voulons voulez veulent", "devoir": "dois dois doit devons devez doivent",
     "venir": "viens viens vient venons venez viennent", "prendre": "prends prends prend prenons prenez prennent",
     "boire": "bois bois boit buvons buvez boivent", "lire": "lis lis lit lisons lisez lisent",
-    "écrire": "écris écris écrit écrivons écrivez écrivent", "partir": "pars pars part partons partez partent",
-    "sortir": "sors sors sort sortons sortez sortent", "dormir": "dors dors dort dormons dormez dorment",
+    "partir": "pars pars part partons partez partent", "sortir": "sors sors sort sortons sortez sortent",
     "courir": "cours cours court courons courez courent", "ouvrir": "ouvre ouvres ouvre ouvrons ouvrez ouvrent",
     "suivre": "suis suis suit suivons suivez suivent",
-    "conduire": "conduis conduis conduit conduisons conduisez conduisent",
 }  # fmt: skip
 PARTICIPLES = {
     "être": "été", "avoir": "eu", "faire": "fait", "pouvoir": "pu", "vouloir": "voulu", "devoir": "dû", "venir": "venu",
-    "prendre": "pris", "boire": "bu", "lire": "lu", "écrire": "écrit", "courir": "couru", "ouvrir": "ouvert",
-    "suivre": "suivi", "conduire": "conduit", "apprendre": "appris",
+    "prendre": "pris", "apprendre": "appris", "boire": "bu", "lire": "lu", "courir": "couru", "ouvrir": "ouvert",
+    "suivre": "suivi",
 }  # fmt: skip
 WITH_ETRE = {"aller", "arriver", "entrer", "partir", "rentrer", "rester", "sortir", "tomber", "venir"}
 OPEN_STEMS = {"acheter": "achèt", "lever": "lèv", "promener": "promèn", "préférer": "préfèr", "répéter": "répèt",

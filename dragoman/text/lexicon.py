@@ -130,6 +130,7 @@ ADJECTIVES: dict[str, str] = {
     "size": "big: grand, small: petit, beautiful: beau, old: vieux, pretty: joli",
     "style": """new: nouveau, beautiful: beau, pretty: joli, expensive: cher, big: grand, small: petit, old: vieux,
     modern: moderne""",
+    "needed": "new: nouveau, big: grand, small: petit, beautiful: beau, modern: moderne",
     "fit": "big: grand, small: petit, expensive: cher, long: long, heavy: lourd, old: vieux",
     "flavour": "hot: chaud, cold: froid, good: bon, bad: mauvais, expensive: cher",
     "look": "beautiful: beau, pretty: joli, big: grand, sad: triste, old: vieux, interesting: intéressant",
@@ -157,7 +158,7 @@ VERB_PHRASES: dict[str, str] = {
     run in the park: courir dans le parc, eat at the restaurant: manger au restaurant,
     clean the house: nettoyer la maison, wash the car: laver la voiture, do the shopping: faire les courses,
     do the washing-up: faire la vaisselle, take the bus: prendre le bus, wait for the train: attendre le train,
-    visit the museum: visiter le musée, help the neighbours: aider les voisins, prepare dinner: préparer le dîner,
+    visit the museum: visiter le musée, help the children: aider les enfants, prepare dinner: préparer le dîner,
     work in the garden: travailler dans le jardin, speak French: parler français""",
     "routine": """get up: se lever, wake up: se réveiller, have lunch: déjeuner, have dinner: dîner,
     have breakfast: prendre le petit déjeuner, start work: commencer le travail, finish work: finir le travail,
@@ -201,12 +202,12 @@ VERB_PHRASES: dict[str, str] = {
 # ------------------------------------------------------------------------------------------------- fixed phrases
 
 PHRASES: dict[str, str] = {
-    "greeting": """hello: bonjour, good evening: bonsoir, good night: bonne nuit, goodbye: au revoir, thank you: merci,
-    see you soon: à bientôt""",
-    "wish": """see you tomorrow: à demain, see you on Monday: à lundi, see you on Saturday: à samedi,
-    see you next week: à la semaine prochaine, good luck: bonne chance, happy birthday: bon anniversaire,
-    happy New Year: bonne année, have a good trip: bon voyage, have a nice day: bonne journée,
-    have a nice evening: bonne soirée, enjoy your meal: bon appétit, have a good weekend: bon week-end""",
+    "greeting": "hello: bonjour, good evening: bonsoir, goodbye: au revoir, thank you: merci",
+    "wish": """good night: bonne nuit, see you soon: à bientôt, see you tomorrow: à demain, see you on Monday: à lundi,
+    see you on Saturday: à samedi, see you next week: à la semaine prochaine, good luck: bonne chance,
+    happy birthday: bon anniversaire, happy New Year: bonne année, have a good trip: bon voyage,
+    have a nice day: bonne journée, have a nice evening: bonne soirée, enjoy your meal: bon appétit,
+    have a good weekend: bon week-end""",
     "now": "today: aujourd'hui, this morning: ce matin, this afternoon: cet après-midi, this evening: ce soir",
     "daily": """every day: tous les jours, on Mondays: le lundi, on Saturdays: le samedi, in summer: en été,
     in winter: en hiver""",
@@ -261,8 +262,8 @@ PHRASES: dict[str, str] = {
 
 PLURALS = {"knife": "knives", "child": "children"}
 VERBS = """be was, have had, do did, go went, come came, get got, wake woke, eat ate, drink drank, buy bought,
-    read read, write wrote, run ran, swim swam, sing sang, drive drove, sleep slept, take took, speak spoke,
-    leave left, fall fell, lose lost, forget forgot, find found, sell sold"""
+    read read, run ran, swim swam, sing sang, take took, speak spoke, leave left, fall fell, lose lost, forget forgot,
+    find found"""
 PAST = dict(entry.split() for entry in VERBS.split(","))
 MODALS = {"can": "cannot", "must": "must not"}
 PRONOUN_OF = {"je": "I", "il": "he", "elle": "she", "nous": "we", "ils": "they", "elles": "they"}

@@ -36,7 +36,7 @@ from typing import NamedTuple
 from dragoman.text import french, lexicon
 from dragoman.text.french import Filler
 
-SAMPLES_PER_FRAME = 240
+SAMPLES_PER_FRAME = 230
 """How many sentences are made of each frame; a frame with fewer is used whole."""
 VALID_SIZE = 500
 TEST_SIZE = 1000
@@ -143,7 +143,7 @@ Is {kin:your} at home {now}, {you:voc}? = Est-ce que {kin:{you:ton}} est à la m
 {who:have} {asset:a {style}}. = {who:avoir} {asset:un {style}}.
 {who:not have} {asset:a}. = {who:ne pas avoir} de {asset}.
 {who:no longer have} {asset:a}. = {who:ne plus avoir} de {asset}.
-{who:need} {asset:a {style}}. = {who:avoir besoin de} {asset:un {style}}.
+{who:need} {asset:a {needed}}. = {who:avoir besoin de} {asset:un {needed}}.
 # Feelings and health
 {third:be} {degree} {feeling} {now}. = {third:être} {degree} {feeling:{third:gn}} {now}.
 {third:not be} {mood} {now}. = {third:ne pas être} {mood:{third:gn}} {now}.
@@ -152,7 +152,7 @@ Are you {mood}, {you:voc}? = {you:inverse être} {mood:{you:gn}}, {you:voc} ?
 {who:not {state}} {now}. = {who:ne pas {state}} {now}.
 {who:{pain}} {now}. = {who:{pain}} {now}.
 Do you {pain}, {you:voc}? = Est-ce que {you:{pain}}, {you:voc} ?
-{who:must take} {remedy} {few} times a {period}. = {who:devoir prendre} {remedy} {few} fois par {period}.
+{who:must take} {remedy} {doses} times a {period}. = {who:devoir prendre} {remedy} {doses} fois par {period}.
 {who:have} an appointment with {doctor:the} on {weekday} at {clock}.
     = {who:avoir} rendez-vous avec {doctor:le} {weekday} à {clock}.
 {third:not can {act}} {now} because {third:pro be} {feeling}.
@@ -240,8 +240,9 @@ def _people_slots() -> dict[str, list[Filler]]:
 
 def _number_slots() -> dict[str, list[Filler]]:
     ranges: dict[str, Iterable[int]] = {
-        "n": range(2, 13), "few": range(2, 7), "age": range(6, 100), "ripe": range(40, 100), "tender": range(2, 40),
-        "degrees": range(2, 41), "cents": range(10, 100, 10), "price": (*range(2, 100), *range(100, 500, 20)),
+        "n": range(2, 13), "few": range(2, 7), "doses": range(3, 7), "degrees": range(2, 41),
+        "age": range(6, 100), "ripe": range(40, 100), "tender": range(2, 40),
+        "cents": range(10, 100, 10), "price": (*range(2, 100), *range(100, 500, 20)),
     }  # fmt: skip
     return {
         name: [Filler(lexicon.english_cardinal(number), french.Number(number)) for number in numbers]

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from dragoman.config import PAD
 from dragoman.model.transformer import Transformer
 
+_BLOCK, _SLICE = 4096, 128  # positions whose logits exist at the same time, and in float32
+
 
 def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothing: float) -> tuple[Tensor, int]:
     """Cross-entropy between the smoothed targets and the predictions, summed over the real positions.
@@ -38,7 +40,7 @@ def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothin
 class TrainingObjective(nn.Module):
     """The same loss, for a whole model: source and target in, sum of losses out.
 
-    Never holds more than a slice of the N × V logits, which would be the largest tensor of a training step, and
+    Never holds more than a block of the N × V logits, which would be the largest tensor of a training step, and
     projects nothing where there is only padding.
     """
 
@@ -68,35 +70,27 @@ class TrainingObjective(nn.Module):
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """label_smoothed_cross_entropy(states @ weightᵀ, target), slice by slice.
+    """label_smoothed_cross_entropy(states @ weightᵀ, target), block by block.
 
-    The gradient with respect to the logits is p - q in closed form, so each slice computes its share of both
-    gradients while its logits are still in the processor's cache, and then forgets them.
+    The gradient with respect to the logits is p - q in closed form, so each block computes its share of both
+    gradients at once and then forgets its logits.
     """
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
-        dtype = torch.get_autocast_dtype(states.device.type) if torch.is_autocast_enabled(states.device.type) else None
-        with torch.autocast(states.device.type, enabled=False):
-            projection = weight.to(dtype or states.dtype)
-            rows = states.to(projection.dtype)
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+        with torch.autocast(device, enabled=False):
+            rows, projection = states.to(dtype), weight.to(dtype)
             loss = torch.zeros((), device=states.device)
             grad_states = torch.empty_like(rows)
             grad_weight = torch.zeros_like(weight, dtype=torch.float32)
-            step = 256 if states.device.type == "cpu" else 8192
-            for start in range(0, len(rows), step):
-                piece, ids = rows[start : start + step], target[start : start + step, None]
-                logits = (piece @ projection.T).float()  # (n, V)
-                probs = logits.softmax(dim=-1)
-                top, where = logits.max(dim=-1, keepdim=True)
-                log_norm = top - probs.gather(1, where).log()  # log Σ exp(logits), the accurate way round
-                chosen = (1.0 - smoothing) * logits.gather(1, ids) + smoothing * logits.mean(dim=-1, keepdim=True)
-                loss += (log_norm - chosen).sum()
-                grad = probs.sub_(smoothing / logits.size(1))
-                grad.scatter_add_(1, ids, torch.full_like(top, smoothing - 1.0))
-                grad = grad.to(projection.dtype)
-                grad_states[start : start + step] = grad @ projection
-                grad_weight += grad.T @ piece
+            for start in range(0, len(rows), _BLOCK):
+                block = slice(start, start + _BLOCK)
+                block_loss, grad = _slicewise(rows[block] @ projection.T, target[block, None], smoothing)
+                loss += block_loss
+                grad_states[block] = grad @ projection
+                grad_weight += grad.T @ rows[block]
         ctx.save_for_backward(grad_states.to(states.dtype), grad_weight.to(weight.dtype))
         return loss
 
@@ -104,3 +98,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_states, grad_weight = ctx.saved_tensors
         return grad_states * gradients[0], grad_weight * gradients[0], None, None
+
+
+def _slicewise(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Loss of a block of logits (N, V) and its gradient, which takes their place; target (N, 1).
+
+    In float32, a slice at a time, so that a slice stays in the processor's cache from one operation to the next.
+    """
+    loss = torch.zeros((), device=logits.device)
+    step = _SLICE if logits.device.type == "cpu" else len(logits)
+    for start in range(0, len(logits), step):
+        precise, ids = logits[start : start + step].float(), target[start : start + step]
+        probs = precise.softmax(dim=-1)
+        top, where = precise.max(dim=-1, keepdim=True)
+        log_norm = top - probs.gather(1, where).log()  # log Σ exp(logits), without another pass of exponentials
+        chosen = (1.0 - smoothing) * precise.gather(1, ids) + smoothing * precise.mean(dim=-1, keepdim=True)
+        loss += (log_norm - chosen).sum()
+        grad = probs.sub_(smoothing / logits.size(1))
+        grad.scatter_add_(1, ids, torch.full_like(top, smoothing - 1.0))
+        logits[start : start + step] = grad
+    return loss, logits

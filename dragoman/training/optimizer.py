@@ -24,7 +24,8 @@ def learning_rate(config: OptimizerConfig, d_model: int, step: int, progress: fl
         progress: how much of the run is done, from 0 to 1; only linear and cosine use it.
     """
     if config.schedule == "paper":
-        return config.lr_scale / math.sqrt(d_model) * min(1 / math.sqrt(step), step / math.pow(config.warmup_steps, 1.5))
+        rise = step / math.pow(config.warmup_steps, 1.5)
+        return config.lr_scale / math.sqrt(d_model) * min(1 / math.sqrt(step), rise)
     warmup = min(1.0, step / config.warmup_steps)
     if config.schedule == "inverse-sqrt":
         return config.peak_lr * min(warmup, math.sqrt(config.warmup_steps / step))

@@ -31,6 +31,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, collate, plan_epoch, plan_in_order
 from dragoman.text.preparation import PreparedText
 from dragoman.training.loss import TrainingObjective
+from dragoman.training.memory import keep_freed_memory
 from dragoman.training.optimizer import build_optimizer, learning_rate
 from dragoman.training.precision import use_bf16
 from dragoman.training.recorder import Recorder
@@ -112,6 +113,7 @@ class Trainer:
         self.bf16 = use_bf16(config.precision, self.device)
         self.objective = TrainingObjective(self.model, config.optimizer.label_smoothing)
         self.optimizer = build_optimizer(self.model, config.optimizer)
+        keep_freed_memory()
         self.progress = Progress()
         self._validate_translations = validate
         self._kept_scores: dict[str, float] = {}

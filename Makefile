@@ -1,0 +1,35 @@
+# The targets that people and CI call. Each does its own set-up; second runs skip what is done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test check bench docs clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Dragoman needs Python 3.10 or newer; name one with make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all]'
+	@touch $(READY)
+
+demo: $(READY)
+	$(BIN)/dragoman demo --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -m 'not slow'
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_architecture.py
+
+bench: $(READY)
+	$(BIN)/python benchmarks/preparation.py
+	$(BIN)/python benchmarks/memory.py
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info

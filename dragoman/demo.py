@@ -1,0 +1,56 @@
+"""`dragoman demo`: the whole path on the phrasebook that the package ships, in a few minutes on a laptop."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.commands import run_training
+from dragoman.config import DemoConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
+from dragoman.inference.evaluation import evaluate
+from dragoman.inference.translator import Translator
+from dragoman.text.corpus import read_pairs
+from dragoman.text.phrasebook import write_phrasebook
+from dragoman.training.precision import choose_device
+
+_GREETING = "Hello world"
+_SHOWN = 8
+
+
+def demo(config: DemoConfig) -> int:
+    """Write the phrasebook, train on it, score unseen sentences, translate some; returns the exit code."""
+    out = Path(config.out)
+    phrasebook, model = out / "phrasebook", out / "en-fr"
+    write_phrasebook(phrasebook)
+    outcome = run_training(demo_training(phrasebook, model))
+    if outcome.reason == "interrupted":
+        print(f"stopped after step {outcome.progress.step:,}; run it again to continue", file=sys.stderr)
+        return 128 + outcome.signal
+    translator = Translator.load(model, choose_device("auto"))
+    pairs = list(read_pairs([str(phrasebook / "test")], "en", "fr"))
+    translations = [t.text for t in translator.translate([source for source, _ in pairs])]
+    scores = evaluate(translations, [target for _, target in pairs], "fr")
+    print(f"{len(pairs):,} sentences it has never seen: BLEU {scores.bleu:.1f}  {scores.bleu_signature}\n")
+    shown = [_GREETING, *(source for source, _ in pairs[:_SHOWN])]
+    for source, translation in zip(shown, translator.translate(shown), strict=True):
+        print(f"  {source}\n    → {translation.text}")
+    print(f"\nYour turn:  echo '{pairs[_SHOWN][0]}' | dragoman translate {model}")
+    return 0
+
+
+def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
+    """The training run of the demo; reads well as an example of a run set up in Python."""
+    return TrainConfig(
+        source="en",
+        target="fr",
+        train=[str(phrasebook / "train")],
+        valid=[str(phrasebook / "valid")],
+        out=str(model),
+        preset="tiny",
+        max_steps=1200,
+        model=replace(model_preset("tiny"), dropout=0.1),
+        text=TextConfig(vocab_size=2000),
+        optimizer=OptimizerConfig(schedule="linear", peak_lr=4e-3, warmup_steps=200, batch_tokens=2048),
+        validation=ValidationConfig(every=300, keep_last=1),
+    )
