@@ -242,7 +242,7 @@ def _number_slots() -> dict[str, list[Filler]]:
     ranges: dict[str, Iterable[int]] = {
         "n": range(2, 13), "few": range(2, 7), "doses": range(3, 7), "degrees": range(2, 41),
         "age": range(6, 100), "ripe": range(40, 100), "tender": range(2, 40),
-        "cents": range(10, 100, 10), "price": (*range(2, 100), *range(100, 500, 20)),
+        "cents": range(10, 100, 10), "price": (*range(10, 100), *range(100, 500, 20)),
     }  # fmt: skip
     return {
         name: [Filler(lexicon.english_cardinal(number), french.Number(number)) for number in numbers]
@@ -338,12 +338,12 @@ def _corpus(seed: int) -> list[Sentence]:
     return list(corpus.values())
 
 
-def _evidence(sentence: Sentence) -> Iterator[Key]:
+def _evidence(sentence: Sentence) -> list[Key]:
     """What training must show before a sentence is held out: its words, and each of its two fillers in its frame."""
-    for language, text in (("en", sentence.english), ("fr", sentence.french)):
-        yield from ((language, word) for word in re.findall(r"\w+|[^\w\s]", text))
+    evidence: list[Key] = [("en", word) for word in re.findall(r"\w+|[^\w\s]", sentence.english)]
+    evidence += [("fr", word) for word in re.findall(r"\w+|[^\w\s]", sentence.french)]
     frame, *pair = sentence.key
-    yield from (("frame", frame, str(position), filler) for position, filler in enumerate(pair))
+    return evidence + [("frame", frame, str(position), filler) for position, filler in enumerate(pair)]
 
 
 def _candidates(corpus: list[Sentence]) -> dict[Key, list[Sentence]]:
@@ -370,7 +370,7 @@ def _hold_out(groups: dict[Key, list[Sentence]], size: int, shown: Counter[Key])
     for key, group in list(groups.items()):
         if len(held) + len(group) > size:
             continue
-        loss = Counter(item for sentence in group for item in _evidence(sentence))
+        loss = Counter(itertools.chain.from_iterable(map(_evidence, group)))
         if all(shown[item] - lost >= MIN_SHOWN[item[0]] for item, lost in loss.items()):
             shown.subtract(loss)
             held += groups.pop(key)
@@ -384,7 +384,7 @@ def generate_phrasebook(seed: int = 1) -> Phrasebook:
     corpus = _corpus(seed)
     random.Random(seed).shuffle(corpus)
     groups = _candidates(corpus)
-    shown = Counter(item for sentence in corpus for item in _evidence(sentence))
+    shown = Counter(itertools.chain.from_iterable(map(_evidence, corpus)))
     valid = _hold_out(groups, VALID_SIZE, shown)
     test = _hold_out(groups, TEST_SIZE, shown)
     held = {sentence.english for sentence in valid + test}
