@@ -120,11 +120,21 @@ def _best_continuations(beam: _Beam, log_probs: Tensor, count: int) -> tuple[Ten
         log_probs = log_probs.clone()
         log_probs[full] = only_end
     totals = (beam.scores.reshape(-1, 1) + log_probs).reshape(batch, -1)  # (B, W * V)
-    scores, flat = totals.topk(min(count, totals.size(1)), dim=1)
-    flat, order = flat.sort(dim=1)
-    scores, by_score = scores.gather(1, order).sort(dim=1, descending=True, stable=True)
-    flat = flat.gather(1, by_score)
+    scores, flat = _stable_topk(totals, min(count, totals.size(1)))
     return scores, flat // vocabulary, flat % vocabulary
+
+
+def _stable_topk(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest values of each row and their places, best first; of equal values the first ones."""
+    best, places = values.topk(count, dim=1)
+    places, order = places.sort(dim=1)
+    best, by_value = best.gather(1, order).sort(dim=1, descending=True, stable=True)
+    places = places.gather(1, by_value)
+    last = best[:, -1:]
+    tied = (last[:, 0] > _IMPOSSIBLE) & ((values >= last).sum(dim=1) > count)
+    if tied.any():  # topk took any of the values equal to the last one
+        best[tied], places[tied] = (x[:, :count] for x in values[tied].sort(dim=1, descending=True, stable=True))
+    return best, places
 
 
 def _finish(

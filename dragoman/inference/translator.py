@@ -5,7 +5,7 @@ Shapes: B sentences, W beam width, N = B * W hypotheses, S source length, T targ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -205,15 +205,3 @@ class Translator:
                 yield
         finally:
             self.model.train(was_training)
-
-
-def chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Cut a stream of lines into lists of at most this size."""
-    chunk: list[str] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

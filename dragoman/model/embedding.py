@@ -74,4 +74,11 @@ class PositionalEncoding(nn.Module):
         end = offset + embedded.size(1)
         if end > self.table.size(0):
             raise ValueError(f"{end} positions, but the model takes at most {self.table.size(0)}")
-        return self.dropout(embedded + self.table[offset:end])  # type: ignore[no-any-return]
+        return self.dropout(_in_working_precision(embedded + self.table[offset:end]))  # type: ignore[no-any-return]
+
+
+def _in_working_precision(x: Tensor) -> Tensor:
+    """x in autocast's type on a CPU, so that what flows along the residual sums is not converted at every layer."""
+    if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        return x.to(torch.get_autocast_dtype("cpu"))
+    return x

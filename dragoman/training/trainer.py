@@ -72,6 +72,8 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
+    validated: int = 0
+    """Step of the last validation."""
     skipped: int = 0
     """Steps left out because the gradient was not finite."""
     finished: bool = False
@@ -128,13 +130,13 @@ class Trainer:
             self._announce()
             self._started = time.monotonic() - self.progress.seconds
             reason: Literal["limit", "patience"] = "limit"
+            self._validate_if_due()  # a signal may have come in between
             for batches in self._steps():
                 self._train_step(batches)
                 if stop.signal:
                     self._save_state()
                     return Outcome("interrupted", self.progress, {}, stop.signal)
-                if self.progress.step % self.config.validation.every == 0:
-                    self._validate()
+                self._validate_if_due()
                 if self._out_of_patience():
                     reason = "patience"
                     break
@@ -205,9 +207,14 @@ class Trainer:
 
     # ---- validation and what is kept
 
+    def _validate_if_due(self) -> None:
+        if self.progress.step % self.config.validation.every == 0 and self.progress.step != self.progress.validated:
+            self._validate()
+
     def _validate(self) -> None:
         """Measure, record, save a checkpoint; the best one becomes the folder's model."""
         scores = self._measure()
+        self.progress.validated = self.progress.step
         self._save_checkpoint()
         score = self._score(scores)
         if score > self.progress.best_score:
@@ -262,7 +269,7 @@ class Trainer:
 
     def _conclude(self) -> None:
         """Let the average of the last checkpoints compete with the best one (section 6.1)."""
-        if self.progress.step % self.config.validation.every:
+        if self.progress.step != self.progress.validated:
             self._validate()
         checkpoints = list_checkpoints(self.out)[-self.config.validation.keep_last :]
         if len(checkpoints) > 1:

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dragoman.config import BOS, EOS, PAD, UNK
+from dragoman.inference.rules import NEVER_WRITTEN, Forbid, LengthPenalty, MinLength
+
+NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
+
+
+def test_length_penalty_is_wu_et_al_equation_14() -> None:
+    assert LengthPenalty(0.6)(7) == pytest.approx(((5 + 7) ** 0.6) / ((5 + 1) ** 0.6))
+    assert LengthPenalty(0.0)(99) == 1.0
+    assert LengthPenalty(0.6)(1) == 1.0
+
+
+def test_forbidden_tokens_become_impossible_and_the_others_keep_their_probability() -> None:
+    log_probs = torch.randn(2, 6)
+    before = log_probs.clone()
+    after = Forbid((1, 4))(log_probs, NO_TOKENS)
+    assert after[:, [1, 4]].eq(-float("inf")).all()
+    assert torch.equal(after[:, [0, 2, 3, 5]], before[:, [0, 2, 3, 5]])
+
+
+def test_special_symbols_are_never_written_but_the_end_is() -> None:
+    after = NEVER_WRITTEN(torch.zeros(1, 8), NO_TOKENS)
+    assert [i for i in range(8) if after[0, i] == -float("inf")] == [PAD, UNK, BOS]
+
+
+@pytest.mark.parametrize(("written", "may_end"), [(0, False), (2, False), (3, True), (4, True)])
+def test_min_length_counts_the_tokens_before_the_end(written: int, may_end: bool) -> None:
+    after = MinLength(3)(torch.zeros(1, 8), torch.zeros(1, written, dtype=torch.long))
+    assert (after[0, EOS] == 0.0) == may_end

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig, TextConfig
+from dragoman.inference.translator import PairScore, Translator
+from dragoman.model.transformer import Transformer
+from dragoman.text.subword import Vocabulary
+
+WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
+LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
+
+
+def build(joint: bool = True, norm: str = "post", max_length: int = 64) -> Translator:
+    """A translator with random weights, sharp enough to prefer some words."""
+    torch.manual_seed(3)
+    kind = "joint" if joint else "separate"
+    vocabulary = Vocabulary.learn((LINES, [line[::-1] for line in LINES]), TextConfig(vocab_size=310, vocabulary=kind))
+    config = ModelConfig(
+        d_model=32,
+        d_ff=64,
+        num_heads=4,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        share_embeddings=joint,
+        norm=norm,  # type: ignore[arg-type]
+        max_length=max_length,
+        source_vocab_size=len(vocabulary.source),
+        target_vocab_size=len(vocabulary.target),
+    )
+    model = Transformer(config)
+    with torch.no_grad():
+        model.softmax.weight.mul_(3.0)
+    return Translator(ModelFolder(model.eval(), vocabulary, Direction("en", "ne")))
+
+
+def test_lines_come_back_in_order_whatever_the_batches() -> None:
+    translator = build()
+    one_by_one = [translator.translate([line])[0] for line in LINES]
+    for batch_tokens in (1, 100, 10_000):
+        together = translator.translate(LINES, SearchConfig(batch_tokens=batch_tokens))
+        assert [t.subwords for t in together] == [t.subwords for t in one_by_one]
+        assert [t.score for t in together] == pytest.approx([t.score for t in one_by_one], abs=1e-4)
+
+
+def test_empty_lines_stay_empty_and_in_place() -> None:
+    translator = build()
+    translations = translator.translate(["", LINES[3], "   ", LINES[4], ""])
+    assert [t.text == "" for t in translations] == [True, False, True, False, True]
+    assert translations[1].subwords == translator.translate([LINES[3]])[0].subwords
+    assert translator.translate([]) == []
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_score_of_a_translation_is_the_score_that_translate_gave(joint: bool, norm: str) -> None:
+    translator = build(joint, norm)
+    config = SearchConfig(beam=4, n_best=4)
+    for line in LINES[:10]:
+        (best,) = translator.translate([line], config)
+        source = [*translator.vocabulary.source.encode([line])[0], EOS]
+        for candidate in (best, *best.alternatives):
+            # By ids: a random model's text would be cut into other subwords than the search found.
+            (log_prob,) = translator._score([source], [[*candidate.subwords, EOS]])
+            assert log_prob == pytest.approx(candidate.log_prob, abs=1e-3)
+            scored = PairScore(log_prob, len(candidate.subwords) + 1)
+            assert scored.score(config.length_penalty) == pytest.approx(candidate.score, abs=1e-3)
+
+
+def test_probabilities_of_all_short_targets_sum_to_at_most_one() -> None:
+    translator = build()
+    pieces = [translator.vocabulary.target.pieces([i])[0] for i in range(260, len(translator.vocabulary.target))]
+    texts = {piece.replace("▁", "") for piece in pieces} - {""}
+    scores = translator.score([(LINES[5], text) for text in sorted(texts)])
+    total = sum(torch.tensor([s.log_prob for s in scores]).exp().tolist())
+    assert 0.0 < total <= 1.0 + 1e-5
+
+
+def test_scores_do_not_depend_on_the_company() -> None:
+    translator = build()
+    pairs = list(zip(LINES, reversed(LINES), strict=True))
+    alone = [translator.score([pair])[0].log_prob for pair in pairs]
+    assert [s.log_prob for s in translator.score(pairs)] == pytest.approx(alone, abs=1e-3)
+
+
+def test_n_best_are_different_and_ordered() -> None:
+    (best,) = build().translate([LINES[7]], SearchConfig(beam=5, n_best=5))
+    candidates = [best, *best.alternatives]
+    assert len(candidates) == 5
+    assert len({tuple(c.subwords) for c in candidates}) == 5
+    assert [c.score for c in candidates] == sorted((c.score for c in candidates), reverse=True)
+
+
+def test_a_line_longer_than_the_model_is_refused_and_named() -> None:
+    translator = build(max_length=20)
+    with pytest.raises(DragomanError, match=r"source line 2 has .* at most 20"):
+        translator.translate(["cat", "cat dog " * 30])
+    with pytest.raises(DragomanError, match=r"target line 1 has .* at most 20"):
+        translator.score([("cat", "dog cat " * 30)])
+
+
+def test_translations_never_outgrow_the_model() -> None:
+    translator = build(max_length=20)
+    translations = translator.translate(WORDS, SearchConfig(beam=2, max_length=500, min_length=15))
+    assert all(15 <= len(t.subwords) <= 19 for t in translations)
+
+
+def test_translating_leaves_a_model_in_training_as_it_was() -> None:
+    translator = build()
+    translator.model.train()
+    first = translator.translate(LINES[:3])
+    assert translator.model.training
+    assert translator.translate(LINES[:3]) == first  # no dropout in between
+
+
+def test_loaded_from_disk_it_translates_the_same(tmp_path: Path) -> None:
+    translator = build()
+    translator.folder.save(tmp_path)
+    assert Translator.load(tmp_path).translate(LINES) == translator.translate(LINES)
+
+
+def test_progress_counts_the_lines() -> None:
+    done: list[int] = []
+    build().translate([*LINES, ""], SearchConfig(batch_tokens=200), done.append)
+    assert sum(done) == len(LINES)
+    assert len(done) > 1
