@@ -1,0 +1,274 @@
+"""The attention formula, its heads and the cache of keys and values."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.attention import AttentionMaps, KeyValueCache, MultiHeadAttention, scaled_dot_product_attention
+from dragoman.model.masks import causal_mask, padding_mask
+
+B, H, T, S, K = 2, 3, 4, 6, 5  # all different, so that no wrong transpose can pass for the right one
+
+
+def qkv(seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    shapes = (B, H, T, K), (B, H, S, K), (B, H, S, K)
+    query, key, value = (torch.randn(shape, generator=g, dtype=torch.float64) * scale for shape in shapes)
+    return query, key, value
+
+
+def some_mask() -> Tensor:
+    """Hides cells without pattern, though from no query all of them."""
+    mask = torch.rand(B, H, T, S, generator=torch.Generator().manual_seed(1)) < 0.6
+    mask[..., 2] = True
+    return mask
+
+
+def attention_by_hand(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Equation 1, one query at a time, in NumPy."""
+    q, k, v, allowed = (x.numpy() for x in (query, key, value, mask.expand(B, H, T, S)))
+    weights = np.zeros((B, H, T, S))
+    output = np.zeros((B, H, T, K))
+    for b, h, t in np.ndindex(B, H, T):
+        for s in range(S):
+            if allowed[b, h, t, s]:
+                weights[b, h, t, s] = np.exp(np.dot(q[b, h, t], k[b, h, s]) / np.sqrt(K))
+        weights[b, h, t] /= weights[b, h, t].sum()
+        output[b, h, t] = sum(weights[b, h, t, s] * v[b, h, s] for s in range(S))
+    return output, weights
+
+
+def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def heads_and_inputs(d_model: int = 12, num_heads: int = 3) -> tuple[MultiHeadAttention, Tensor, Tensor, Tensor]:
+    torch.manual_seed(2)
+    attention = MultiHeadAttention(d_model, num_heads).double()
+    query, key, value = (torch.randn(B, n, d_model, dtype=torch.float64) for n in (T, S, S))
+    return attention, query, key, value
+
+
+# ---------------------------------------------------------------------------------------------- the formula
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_output_and_weights_are_equation_1_computed_by_hand(masked: bool) -> None:
+    query, key, value = qkv()
+    mask = some_mask() if masked else None
+    output, weights = scaled_dot_product_attention(query, key, value, mask, need_weights=True)
+    by_hand = attention_by_hand(query, key, value, torch.ones(1, dtype=torch.bool) if mask is None else mask)
+    assert weights is not None
+    np.testing.assert_allclose(output.numpy(), by_hand[0], rtol=1e-12)
+    np.testing.assert_allclose(weights.numpy(), by_hand[1], rtol=1e-12)
+
+
+def test_weights_of_each_query_sum_to_one_and_masked_cells_are_exactly_zero() -> None:
+    mask = some_mask()
+    _, weights = scaled_dot_product_attention(*qkv(scale=3.0), mask, need_weights=True)
+    assert weights is not None
+    assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
+    assert (weights[~mask] == 0).all()
+    assert (weights[mask] > 0).all()
+
+
+def test_what_is_masked_has_no_influence_even_when_it_is_huge() -> None:
+    query, key, value = qkv()
+    mask = padding_mask(torch.tensor([[1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0]]), 0)
+    before, _ = scaled_dot_product_attention(query, key, value, mask)
+    key[:, :, 3:], value[:, :, 3:] = 1e30, -1e30
+    after, _ = scaled_dot_product_attention(query, key, value, mask)
+    assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_fused_kernel_of_pytorch_agrees(masked: bool) -> None:
+    query, key, value = qkv()
+    mask = some_mask() if masked else None
+    output, _ = scaled_dot_product_attention(query, key, value, mask)
+    assert_close(output, F.scaled_dot_product_attention(query, key, value, mask))
+
+
+def test_asking_for_the_weights_does_not_change_the_output() -> None:
+    with_weights, weights = scaled_dot_product_attention(*qkv(), some_mask(), need_weights=True)
+    without, none = scaled_dot_product_attention(*qkv(), some_mask())
+    assert torch.equal(with_weights, without)
+    assert weights is not None
+    assert none is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_large_logits_stay_finite_and_pick_the_largest(dtype: torch.dtype) -> None:
+    query, key, value = (x.to(dtype) for x in qkv(scale=300.0))
+    output, weights = scaled_dot_product_attention(query, key, value, some_mask(), need_weights=True)
+    assert weights is not None
+    assert output.isfinite().all()
+    assert weights.isfinite().all()
+    assert weights.max() == 1.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_query_that_may_attend_to_nothing_spreads_its_weights_and_has_finite_gradients(dtype: torch.dtype) -> None:
+    query, key, value = (x.to(dtype).requires_grad_() for x in qkv())
+    mask = some_mask()
+    mask[0, :, 1] = False
+    output, weights = scaled_dot_product_attention(query, key, value, mask, need_weights=True)
+    assert weights is not None
+    torch.testing.assert_close(weights[0, :, 1], torch.full((H, S), 1 / S, dtype=dtype))
+    output.float().square().sum().backward()
+    assert output.isfinite().all()
+    for x in (query, key, value):
+        assert x.grad is not None
+        assert x.grad.isfinite().all()
+
+
+def test_the_order_of_keys_does_not_matter_as_long_as_values_follow() -> None:
+    query, key, value = qkv()
+    order = torch.tensor([3, 5, 0, 1, 4, 2])
+    shuffled, _ = scaled_dot_product_attention(query, key[:, :, order], value[:, :, order])
+    assert_close(shuffled, scaled_dot_product_attention(query, key, value)[0])
+
+
+def test_dropout_falls_on_the_weights_but_not_on_those_that_are_returned() -> None:
+    torch.manual_seed(0)
+    query, key, _ = qkv()
+    value = torch.eye(S, dtype=torch.float64).expand(B, H, S, S)  # makes the output the weights themselves
+    output, weights = scaled_dot_product_attention(query, key, value, dropout=0.5, need_weights=True)
+    assert weights is not None
+    assert_close(weights, scaled_dot_product_attention(query, key, value, need_weights=True)[1])  # type: ignore[arg-type]
+    kept = output != 0
+    assert 0.2 < kept.double().mean() < 0.8
+    assert_close(output[kept], 2 * weights[kept])
+
+
+# ---------------------------------------------------------------------------------------------- the heads
+
+
+@pytest.mark.parametrize("num_heads", [1, 3, 12])
+@pytest.mark.parametrize("masked", [False, True])
+def test_multi_head_attention_equals_pytorchs_with_the_same_weights(num_heads: int, masked: bool) -> None:
+    ours, query, key, value = heads_and_inputs(12, num_heads)
+    theirs = nn.MultiheadAttention(12, num_heads, batch_first=True).double()
+    with torch.no_grad():
+        for projection in (ours.query, ours.key, ours.value, ours.output):
+            projection.bias.normal_()
+        theirs.in_proj_weight.copy_(torch.cat([ours.query.weight, ours.key.weight, ours.value.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([ours.query.bias, ours.key.bias, ours.value.bias]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    may_attend = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]]).bool() if masked else None
+    maps: AttentionMaps = {}
+    output = ours(query, key, value, None if may_attend is None else may_attend[:, None, None], maps=maps)
+    expected, weights = theirs(
+        query, key, value, key_padding_mask=None if may_attend is None else ~may_attend, average_attn_weights=False
+    )
+    assert_close(output, expected)
+    assert_close(maps["attention"], weights)
+
+
+def test_queries_keys_and_values_each_have_a_projection_of_their_own() -> None:
+    attention, query, key, value = heads_and_inputs()
+    attention(query, key, value).square().sum().backward()
+    for projection in (attention.query, attention.key, attention.value, attention.output):
+        assert projection.weight.grad is not None
+        assert projection.weight.grad.abs().max() > 1e-6
+
+
+def test_weights_are_recorded_under_the_name_of_the_block_and_only_when_asked_for() -> None:
+    attention, query, key, value = heads_and_inputs()
+    attention.name = "decoder.7.cross_attention"
+    maps: AttentionMaps = {}
+    with_maps = attention(query, key, value, maps=maps)
+    assert list(maps) == ["decoder.7.cross_attention"]
+    assert maps["decoder.7.cross_attention"].shape == (B, 3, T, S)
+    assert torch.equal(with_maps, attention(query, key, value))
+
+
+def test_dropout_of_the_weights_is_for_training_only() -> None:
+    attention, query, key, value = heads_and_inputs()
+    attention.dropout = 0.5
+    evaluated = attention.eval()(query, key, value)
+    assert torch.equal(evaluated, attention(query, key, value))
+    assert not torch.allclose(evaluated, attention.train()(query, key, value))
+
+
+def test_attention_step_by_step_with_a_cache_is_attention_at_once_with_a_causal_mask() -> None:
+    attention, *_ = heads_and_inputs()
+    x = torch.randn(B, 40, 12, dtype=torch.float64)
+    at_once = attention(x, x, x, causal_mask(40))
+    cache = KeyValueCache()
+    steps = [attention(y, y, y, cache=cache) for y in x.split(1, dim=1)]
+    assert_close(torch.cat(steps, dim=1), at_once)
+
+
+# ---------------------------------------------------------------------------------------------- the cache
+
+
+def keys_and_values(length: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(3)
+    return torch.randn(B, H, length, K), torch.randn(B, H, length, K)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 70, [5, 1, 1, 30, 1, 2, 30], [16, 1, 15, 1, 37], [70]])
+def test_what_was_appended_comes_back_whole_at_every_step(pieces: list[int]) -> None:
+    keys, values = keys_and_values(70)
+    cache, end = KeyValueCache(), 0
+    for piece in pieces:
+        start, end = end, end + piece
+        all_keys, all_values = cache.append(keys[:, :, start:end], values[:, :, start:end])
+        assert torch.equal(all_keys, keys[:, :, :end])
+        assert torch.equal(all_values, values[:, :, :end])
+        assert cache.length == end
+
+
+def test_appending_does_not_write_into_the_callers_tensors() -> None:
+    keys, values = keys_and_values(20)
+    original = keys.clone()
+    cache = KeyValueCache()
+    cache.append(keys[:, :, :4], values[:, :, :4])  # a view, kept without a copy
+    cache.append(torch.zeros(B, H, 3, K), torch.zeros(B, H, 3, K))
+    assert torch.equal(keys, original)
+
+
+@pytest.mark.parametrize("rows", [[1, 0], [1, 1, 0, 1], [0], [1]])
+@pytest.mark.parametrize("steps", [1, 2, 17])
+def test_selecting_rows_reorders_repeats_and_drops_them_and_decoding_goes_on(rows: list[int], steps: int) -> None:
+    keys, values = keys_and_values(steps)
+    cache = KeyValueCache()
+    for step in range(steps):
+        cache.append(keys[:, :, step : step + 1], values[:, :, step : step + 1])
+    cache.select(torch.tensor(rows))
+    more = torch.randn(len(rows), H, 20, K)
+    all_keys, all_values = cache.append(more, -more)
+    assert torch.equal(all_keys, torch.cat([keys[rows], more], dim=2))
+    assert torch.equal(all_values, torch.cat([values[rows], -more], dim=2))
+    assert cache.length == steps + 20
+
+
+def test_repeated_rows_go_separate_ways_afterwards() -> None:
+    cache = KeyValueCache()
+    cache.append(*keys_and_values(3))
+    cache.select(torch.tensor([0, 0]))
+    new = torch.stack([torch.zeros(H, 1, K), torch.ones(H, 1, K)])
+    keys, _ = cache.append(new, new)
+    assert torch.equal(keys[0, :, :3], keys[1, :, :3])
+    assert (keys[0, :, 3] == 0).all()
+    assert (keys[1, :, 3] == 1).all()
+
+
+def test_selecting_from_an_empty_cache_leaves_it_empty() -> None:
+    cache = KeyValueCache()
+    cache.select(torch.tensor([1, 0]))
+    keys, values = keys_and_values(2)
+    assert torch.equal(cache.append(keys, values)[0], keys)
+
+
+def test_gradients_flow_through_the_first_append() -> None:
+    # Training runs through the same cache as decoding does.
+    keys, values = (x.requires_grad_() for x in keys_and_values(5))
+    all_keys, all_values = KeyValueCache().append(keys, values)
+    (2 * all_keys.sum() + 3 * all_values.sum()).backward()
+    assert torch.equal(keys.grad, torch.full_like(keys, 2.0))  # type: ignore[arg-type]
+    assert torch.equal(values.grad, torch.full_like(values, 3.0))  # type: ignore[arg-type]

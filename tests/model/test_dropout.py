@@ -1,0 +1,117 @@
+"""Dropout: the right rate, the right scale, the same noise backward."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman.model.dropout import Dropout, dropout
+
+RATES = [0.01, 0.1, 0.3, 0.5, 0.9]
+
+
+def noise(shape: tuple[int, ...], probability: float, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    torch.manual_seed(seed)
+    return dropout(torch.ones(shape, dtype=dtype), probability)
+
+
+@pytest.mark.parametrize("probability", RATES)
+def test_elements_are_dropped_with_the_given_probability(probability: float) -> None:
+    count = 400_000
+    dropped = (noise((count,), probability) == 0).sum().item()
+    sigma = math.sqrt(count * probability * (1 - probability))
+    assert abs(dropped - count * probability) < 4.5 * sigma
+
+
+@pytest.mark.parametrize("probability", RATES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_kept_is_scaled_by_exactly_the_inverse_of_the_keep_rate(probability: float, dtype: torch.dtype) -> None:
+    values = noise((10_000,), probability, dtype=dtype).unique()
+    assert torch.equal(values, torch.tensor([0.0, 1 / (1 - probability)], dtype=dtype))
+
+
+@pytest.mark.parametrize("probability", RATES)
+def test_the_mean_is_preserved(probability: float) -> None:
+    count = 400_000
+    sigma = math.sqrt(probability / (1 - probability) / count)
+    assert abs(noise((count,), probability).double().mean().item() - 1) < 4.5 * sigma
+
+
+def test_neighbours_are_dropped_independently_of_each_other() -> None:
+    # Four decisions come from one random word: each pair of the four must be uncorrelated, also with the next word.
+    kept = (noise((400_000,), 0.5) != 0).double() * 2 - 1
+    for distance in (1, 2, 3, 4, 5, 8):
+        correlation = (kept[:-distance] * kept[distance:]).mean().item()
+        assert abs(correlation) < 5 / math.sqrt(400_000)
+
+
+def test_each_of_the_four_decisions_from_one_random_word_has_the_same_rate() -> None:
+    dropped = (noise((100_000, 4), 0.3) == 0).double().mean(0)
+    assert (dropped - 0.3).abs().max().item() < 5 * math.sqrt(0.3 * 0.7 / 100_000)
+
+
+def test_the_same_seed_gives_the_same_noise_and_another_call_another() -> None:
+    first = noise((1000,), 0.5, seed=7)
+    second = dropout(torch.ones(1000), 0.5)  # goes on from there
+    assert torch.equal(first, noise((1000,), 0.5, seed=7))
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, noise((1000,), 0.5, seed=8))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (5,), (7, 3), (2, 3, 5), (0, 4)])
+def test_any_shape_will_do_also_with_sizes_not_divisible_by_four(shape: tuple[int, ...]) -> None:
+    out = noise(shape, 0.5)
+    assert out.shape == shape
+    assert ((out == 0) | (out == 2)).all()
+
+
+def test_the_last_elements_of_an_odd_size_are_dropped_as_often_as_any() -> None:
+    torch.manual_seed(0)
+    last = torch.stack([dropout(torch.ones(7), 0.5)[-1] for _ in range(2000)])
+    assert 0.44 < (last == 0).double().mean() < 0.56
+
+
+@pytest.mark.parametrize("probability", RATES)
+def test_bfloat16_keeps_its_type_and_is_scaled_to_its_precision(probability: float) -> None:
+    out = noise((4001,), probability, dtype=torch.bfloat16)
+    assert out.dtype == torch.bfloat16
+    kept = out[out != 0].double()
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - probability)), rtol=2**-8, atol=0)
+
+
+def test_the_gradient_meets_the_same_noise_as_the_value() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(33, 5, requires_grad=True)
+    out = dropout(x, 0.4)
+    incoming = torch.randn(33, 5)
+    out.backward(incoming)
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, incoming * (out / x).detach())
+
+
+def test_a_tensor_that_is_not_contiguous_is_dropped_in_place_of_its_elements() -> None:
+    x = torch.arange(1.0, 61).reshape(5, 12).T[::2]
+    torch.manual_seed(0)
+    out = dropout(x, 0.5)
+    assert ((out == 0) | (out == 2 * x)).all()
+    assert 0 < (out == 0).sum() < x.numel()
+
+
+def test_the_input_itself_stays_as_it_is() -> None:
+    x = torch.ones(100)
+    dropout(x, 0.5)
+    assert (x == 1).all()
+
+
+def test_probability_zero_is_no_operation_and_uses_up_no_randomness() -> None:
+    x = torch.randn(10)
+    state = torch.get_rng_state()
+    assert torch.equal(dropout(x, 0.0), x)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_layer_drops_in_training_and_does_nothing_in_evaluation() -> None:
+    layer, x = Dropout(0.5), torch.randn(1000)
+    assert torch.equal(layer.eval()(x), x)
+    assert 400 < (layer.train()(x) == 0).sum() < 600

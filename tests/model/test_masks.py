@@ -1,0 +1,57 @@
+"""Who may attend to whom."""
+
+import pytest
+import torch
+
+from dragoman.model.masks import causal_mask, padding_mask
+
+
+def test_every_pad_symbol_is_hidden_and_nothing_else() -> None:
+    ids = torch.tensor([[5, 7, 0, 0], [0, 6, 5, 9]])
+    assert padding_mask(ids, 0)[:, 0, 0].tolist() == [[True, True, False, False], [False, True, True, True]]
+
+
+@pytest.mark.parametrize("pads", [{0, 7}, [7, 0], (0, 7), frozenset({7, 0})])
+def test_several_ids_may_all_count_as_padding(pads: "set[int] | list[int]") -> None:
+    ids = torch.tensor([[5, 7, 0, 0], [0, 6, 5, 7]])
+    assert padding_mask(ids, pads)[:, 0, 0].tolist() == [[True, False, False, False], [False, True, True, False]]
+
+
+def test_a_collection_of_one_pad_id_is_that_id() -> None:
+    ids = torch.randint(0, 4, (5, 9))
+    assert torch.equal(padding_mask(ids, [3]), padding_mask(ids, 3))
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+@pytest.mark.parametrize("offset", [0, 1, 5])
+def test_a_query_sees_itself_and_all_before_it_and_nothing_after(length: int, offset: int) -> None:
+    # The lower triangle with its diagonal. One of the seeds says "i <= j", which would show only the future.
+    mask = causal_mask(length, offset)[0, 0]
+    for query in range(length):
+        for key in range(offset + length):
+            assert mask[query, key].item() == (key <= offset + query)
+    assert mask.shape == (length, offset + length)
+
+
+def test_a_mask_with_an_offset_is_the_last_rows_of_the_whole_mask() -> None:
+    assert torch.equal(causal_mask(3, offset=4), causal_mask(7)[:, :, 4:])
+
+
+def test_masks_are_boolean_and_fit_scores_of_every_batch_and_head() -> None:
+    batch, heads, queries, keys = 3, 2, 4, 6
+    scores = torch.zeros(batch, heads, queries, keys)
+    padding = padding_mask(torch.ones(batch, keys, dtype=torch.long), 0)
+    causal = causal_mask(queries, offset=keys - queries)
+    assert padding.dtype == causal.dtype == torch.bool
+    for mask in (padding, causal, padding & causal):
+        assert (scores + mask).shape == scores.shape
+
+
+def test_the_conjunction_of_both_masks_hides_the_future_and_the_padding() -> None:
+    ids = torch.tensor([[4, 0, 5]])
+    both = (padding_mask(ids, 0) & causal_mask(3))[0, 0]
+    assert both.tolist() == [[True, False, False], [True, False, False], [True, False, True]]
+
+
+def test_the_causal_mask_is_made_on_the_device_asked_for() -> None:
+    assert causal_mask(3, device=torch.device("meta")).device.type == "meta"

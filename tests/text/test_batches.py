@@ -1,0 +1,173 @@
+"""Batches: everything once, within the budget, in an order that only seed and epoch decide."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dragoman.config import BOS, EOS, PAD
+from dragoman.text.batches import Batch, collate, pad_right, plan_epoch, plan_in_order
+from dragoman.text.dataset import TokenStore
+
+Lengths = NDArray[np.int64]
+
+
+def realistic_lengths(count: int) -> tuple[Lengths, Lengths]:
+    generator = np.random.default_rng(3)
+    source = generator.lognormal(3.1, 0.6, count).clip(1, 200)
+    target = (source * generator.normal(1.1, 0.2, count).clip(0.5, 2)).clip(1, 200)
+    return source.astype(np.int64), target.astype(np.int64)
+
+
+def padded_size(batch: Lengths, source: Lengths, target: Lengths) -> int:
+    """What a batch costs: sentences × the longest side, as padded."""
+    longest = max(source[batch].max(), target[batch].max())
+    return len(batch) * len(pad_right([[0] * int(longest)])[0])
+
+
+def same_plan(first: list[Lengths], second: list[Lengths]) -> bool:
+    return [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
+
+
+sentence_lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sentence_lengths, st.integers(1, 400), st.integers(0, 3), st.integers(0, 3))
+def test_every_sentence_is_in_exactly_one_batch_within_the_budget(
+    pairs: list[tuple[int, int]], budget: int, seed: int, epoch: int
+) -> None:
+    source, target = np.array(pairs, dtype=np.int64).T
+    plan = plan_epoch(source, target, budget, seed, epoch)
+    assert sorted(np.concatenate(plan)) == list(range(len(pairs)))
+    assert all(len(batch) == 1 or padded_size(batch, source, target) <= budget for batch in plan)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 400))
+def test_a_plan_in_order_covers_everything_longest_first_within_the_budget(values: list[int], budget: int) -> None:
+    lengths = np.array(values, dtype=np.int64)
+    plan = plan_in_order(lengths, budget)
+    order = np.concatenate(plan)
+    assert sorted(order) == list(range(len(values)))
+    assert (np.diff(lengths[order]) <= 0).all()
+    assert all(len(batch) == 1 or padded_size(batch, lengths, lengths) <= budget for batch in plan)
+
+
+def test_a_plan_of_nothing_is_empty() -> None:
+    assert plan_in_order(np.array([], dtype=np.int64), 100) == []
+
+
+def test_a_sentence_beyond_the_budget_is_a_batch_by_itself() -> None:
+    lengths = np.array([3, 500, 4, 5], dtype=np.int64)
+    for plan in (plan_epoch(lengths, lengths, 64, 1, 0), plan_in_order(lengths, 64)):
+        assert [1] in [batch.tolist() for batch in plan]
+
+
+def test_the_same_seed_and_epoch_give_the_same_plan() -> None:
+    source, target = realistic_lengths(800)
+    assert same_plan(plan_epoch(source, target, 1000, 7, 2), plan_epoch(source, target, 1000, 7, 2))
+
+
+@pytest.mark.parametrize(("seed", "epoch"), [(7, 3), (8, 2), (2, 7)])
+def test_another_seed_or_epoch_gives_another_plan(seed: int, epoch: int) -> None:
+    source, target = realistic_lengths(800)
+    ours, other = plan_epoch(source, target, 1000, 7, 2), plan_epoch(source, target, 1000, seed, epoch)
+    assert not same_plan(ours, other)
+    # Not only the order of the batches differs, but the company that sentences keep in them.
+    assert {frozenset(batch.tolist()) for batch in ours} != {frozenset(batch.tolist()) for batch in other}
+
+
+def test_batches_come_in_no_order_of_length() -> None:
+    source, target = realistic_lengths(5000)
+    means = [target[batch].mean() for batch in plan_epoch(source, target, 1000, 1, 0)]
+    assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.25
+
+
+def test_little_of_a_batch_is_padding_where_lengths_are_realistic() -> None:
+    source, target = realistic_lengths(10_000)
+    plan = plan_epoch(source, target, 4096, 1, 0)
+    for side in (source, target):
+        padded = sum(len(batch) * side[batch].max() for batch in plan)
+        assert side.sum() / padded > 0.8
+    shuffled = np.array_split(np.random.default_rng(1).permutation(len(source)), len(plan))
+    assert sum(len(b) * target[b].max() for b in plan) < 0.6 * sum(len(b) * target[b].max() for b in shuffled)
+
+
+def test_batches_are_about_as_full_as_the_budget_allows() -> None:
+    source, target = realistic_lengths(10_000)
+    sizes = [padded_size(batch, source, target) for batch in plan_epoch(source, target, 4096, 1, 0)]
+    assert np.median(sizes) > 0.85 * 4096
+
+
+# ---- collating
+
+
+class Sentences:
+    """A store in memory."""
+
+    def __init__(self, pairs: list[tuple[list[int], list[int]]]) -> None:
+        self.pairs = pairs
+
+    def source(self, index: int) -> NDArray[np.integer]:
+        return np.array([*self.pairs[index][0], EOS], dtype=np.uint16)
+
+    def target(self, index: int) -> NDArray[np.integer]:
+        return np.array([*self.pairs[index][1], EOS], dtype=np.uint16)
+
+
+def collated(pairs: list[tuple[list[int], list[int]]], indices: list[int]) -> Batch:
+    return collate(cast(TokenStore, Sentences(pairs)), indices)
+
+
+ids = st.lists(st.integers(4, 65_535), min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(ids, ids), min_size=1, max_size=6))
+def test_a_batch_is_its_sentences_with_padding_on_the_right_alone(pairs: list[tuple[list[int], list[int]]]) -> None:
+    batch = collated(pairs, list(range(len(pairs))))
+    for row, (source, target) in enumerate(pairs):
+        for array, sentence in (
+            (batch.source, [*source, EOS]),
+            (batch.target_output, [*target, EOS]),
+            (batch.target_input, [BOS, *target]),
+        ):
+            assert array[row, : len(sentence)].tolist() == sentence
+            assert (array[row, len(sentence) :] == PAD).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(ids, ids), min_size=1, max_size=6))
+def test_the_decoder_reads_what_it_should_write_one_step_later(pairs: list[tuple[list[int], list[int]]]) -> None:
+    batch = collated(pairs, list(range(len(pairs))))
+    assert batch.target_input.shape == batch.target_output.shape
+    assert (batch.target_input[:, 0] == BOS).all()
+    shifted, written = batch.target_input[:, 1:], batch.target_output[:, :-1]
+    goes_on = shifted != PAD
+    assert (shifted[goes_on] == written[goes_on]).all()
+    assert (written[~goes_on & (written != PAD)] == EOS).all()
+
+
+def test_the_tokens_of_a_batch_are_its_target_tokens_without_padding() -> None:
+    pairs = [([9] * 7, [9] * 2), ([9], [9] * 5)]
+    assert collated(pairs, [0, 1]).num_tokens == 3 + 6
+    assert collated(pairs, [1]).num_tokens == 6
+
+
+def test_a_batch_holds_the_chosen_sentences_in_the_order_given() -> None:
+    pairs = [([10 + i], [20 + i]) for i in range(5)]
+    batch = collated(pairs, [3, 0, 4])
+    assert batch.source[:, 0].tolist() == [13, 10, 14]
+    assert batch.target_output[:, 0].tolist() == [23, 20, 24]
+
+
+def test_lengths_are_padded_so_that_few_shapes_occur() -> None:
+    widths = {pad_right([[5] * length]).shape[1] for length in range(1, 101)}
+    assert len(widths) <= 30
+    assert all(pad_right([[5] * length]).shape[1] >= length for length in range(1, 101))

@@ -1,0 +1,190 @@
+"""Subwords: what is written comes back, nothing is unknown, and what cannot be learnt is said in one sentence."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
+from dragoman.text.subword import SubwordModel, Vocabulary, learn_subwords
+
+ENGLISH = [
+    "The cat sleeps on the warm roof of the house.",
+    "A dog barks at the cat, but the cat does not wake.",
+    "Every morning the birds sing in the old tree.",
+    "We walk to the river and look at the boats.",
+]
+GERMAN = [
+    "Die Katze schläft auf dem warmen Dach des Hauses.",
+    "Ein Hund bellt die Katze an, aber die Katze wacht nicht auf.",
+    "Jeden Morgen singen die Vögel im alten Baum.",
+    "Wir gehen zum Fluss und sehen die Boote an.",
+]
+SMALL = TextConfig(vocab_size=340)
+
+NEVER_SEEN = [
+    "Ein größerer Köter!",
+    "Съешь ещё этих мягких французских булок",
+    "أهلاً وسهلاً بكم في العالم",
+    "你好，世界。今天天气很好",
+    "こんにちは、世界。カタカナも",
+    "สวัสดีชาวโลก",
+    "नमस्ते दुनिया",
+    "👩‍👩‍👧‍👦 🇩🇪 👍🏽",
+    "e\u0301 \u00e9 ﬁ ½",
+    "a\u00a0b\u3000c\u2028d\u200be",
+    "tab\there",
+    "<s> </s> <unk> <pad> <0x41>",
+]
+
+
+@cache
+def learned() -> SubwordModel:
+    """One model for all examples of a property."""
+    return learn_subwords(ENGLISH + GERMAN, SMALL)
+
+
+@pytest.fixture
+def model() -> SubwordModel:
+    return learned()
+
+
+@pytest.mark.parametrize("text", [*ENGLISH, *GERMAN, *NEVER_SEEN])
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_text_of_every_script_survives_the_round_trip(text: str, kind: str) -> None:
+    model = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords=kind))  # type: ignore[arg-type]
+    (ids,) = model.encode([text])
+    assert model.decode([ids]) == [text]
+    assert not {PAD, UNK, BOS, EOS} & set(ids)
+
+
+# "▁" is SentencePiece's own sign for a space: it comes back as one.
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\n▁"), min_size=1, max_size=30))
+@example("\x00")
+@example("\ufeff")
+def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> None:
+    text = " ".join(word for word in text.split(" ") if word)
+    model = learned()
+    (ids,) = model.encode([text])
+    assert model.decode([ids]) == [text]
+    assert all(EOS < i < len(model) for i in ids)
+
+
+def test_the_first_four_ids_are_the_special_symbols(model: SubwordModel) -> None:
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert model.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[0]])
+    assert model.decode([[BOS, *ids, EOS, PAD, PAD]]) == [ENGLISH[0]]
+    assert model.decode([[]]) == [""]
+
+
+def test_the_pieces_spell_the_text(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[1]])
+    assert "".join(model.pieces(ids)).replace("▁", " ").strip() == ENGLISH[1]
+
+
+def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel) -> None:
+    many = (ENGLISH + GERMAN) * 50  # enough for several threads
+    assert model.encode(many) == [model.encode([line])[0] for line in many]
+
+
+def test_learning_shortens_the_text(model: SubwordModel) -> None:
+    ids = model.encode(ENGLISH)
+    assert sum(map(len, ids)) < 0.8 * sum(map(len, ENGLISH))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_learning_is_deterministic(kind: str) -> None:
+    config = TextConfig(vocab_size=340, subwords=kind)  # type: ignore[arg-type]
+    assert learn_subwords(ENGLISH, config).serialized == learn_subwords(iter(ENGLISH), config).serialized
+
+
+def test_the_vocabulary_has_the_size_asked_for_where_the_text_supports_it() -> None:
+    for size in (300, 340):
+        assert len(learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=size))) == size
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_larger_than_the_text_supports_becomes_as_large_as_it_can(kind: str) -> None:
+    config = TextConfig(vocab_size=30_000, subwords=kind)  # type: ignore[arg-type]
+    model = learn_subwords(ENGLISH, config)
+    assert 260 < len(model) < 30_000
+    assert model.decode(model.encode(ENGLISH)) == ENGLISH
+
+
+def test_a_vocabulary_too_small_for_the_characters_names_the_smallest_that_works() -> None:
+    characters = ["".join(chr(0x4E00 + i + 40 * line) for i in range(40)) for line in range(10)]
+    with pytest.raises(DragomanError, match=r"vocab_size 300 .*at least \d+") as error:
+        learn_subwords(characters, TextConfig(vocab_size=300, character_coverage=1.0))
+    smallest = int(str(error.value).rsplit(" ", 1)[1])
+    assert len(learn_subwords(characters, TextConfig(vocab_size=smallest, character_coverage=1.0))) <= smallest
+
+
+@pytest.mark.parametrize("text", [[], [""], ["  ", "\t", "\u3000"]])
+def test_a_text_without_sentences_teaches_nothing(text: list[str]) -> None:
+    with pytest.raises(DragomanError, match="no sentences"):
+        learn_subwords(text, SMALL)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, -7])
+def test_a_cut_model_is_damaged(keep: int, model: SubwordModel) -> None:
+    with pytest.raises(DragomanError, match=r"here\.model"):
+        SubwordModel(model.serialized[:keep], "here.model")
+
+
+def test_other_bytes_are_no_model() -> None:
+    with pytest.raises(DragomanError, match="SentencePiece"):
+        SubwordModel(b"\x89PNG\r\n\x1a\n" * 20)
+
+
+# ---- vocabularies of two languages
+
+
+def keep_in(folder: Path, vocabulary: Vocabulary) -> Path:
+    for name, content in vocabulary.files().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_joint_vocabulary_is_one_model_that_knows_both_languages() -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), SMALL)
+    assert vocabulary.joint
+    assert vocabulary.source is vocabulary.target
+    alone = learn_subwords(ENGLISH, TextConfig(vocab_size=340))
+    assert sum(map(len, vocabulary.target.encode(GERMAN))) < sum(map(len, alone.encode(GERMAN)))
+
+
+def test_separate_vocabularies_are_learnt_from_their_own_language() -> None:
+    config = TextConfig(vocab_size=320, vocabulary="separate")
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), config)
+    assert not vocabulary.joint
+    assert vocabulary.source.serialized == learn_subwords(ENGLISH, config).serialized
+    assert vocabulary.target.serialized == learn_subwords(GERMAN, config).serialized
+
+
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+def test_a_vocabulary_read_from_its_files_is_the_same(kind: str, tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary=kind))  # type: ignore[arg-type]
+    loaded = Vocabulary.load(keep_in(tmp_path, vocabulary))
+    assert loaded.joint == vocabulary.joint
+    assert loaded.source.encode(ENGLISH) == vocabulary.source.encode(ENGLISH)
+    assert loaded.target.encode(GERMAN) == vocabulary.target.encode(GERMAN)
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate"))
+    keep_in(tmp_path, vocabulary)
+    (tmp_path / "target.spm").write_bytes(b"nonsense")
+    with pytest.raises(DragomanError, match=r"target\.spm"):
+        Vocabulary.load(tmp_path)
+    (tmp_path / "source.spm").unlink()
+    with pytest.raises(DragomanError, match=r"source\.spm"):
+        Vocabulary.load(tmp_path)

@@ -1,0 +1,265 @@
+"""The loss: smoothed targets, and the blockwise objective against plain autograd."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.config import BOS, PAD, ModelConfig
+from dragoman.model.transformer import Transformer
+from dragoman.training import loss as loss_module
+from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
+
+SMOOTHINGS = [0.0, 0.1, 0.5, 0.9]
+TIED = {"source_vocab_size": 23, "target_vocab_size": 23}
+SEPARATE = {"share_embeddings": False, "tie_softmax": False, "source_vocab_size": 19, "target_vocab_size": 29}
+
+
+def logits_and_targets(rows: int = 40, vocab_size: int = 11) -> tuple[Tensor, Tensor]:
+    """Logits (5, rows / 5, V) and targets, a third of them PAD."""
+    torch.manual_seed(0)
+    targets = torch.randint(1, vocab_size, (5, rows // 5))
+    targets.view(-1)[::3] = PAD
+    return torch.randn(5, rows // 5, vocab_size) * 3, targets
+
+
+def pytorchs(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    return F.cross_entropy(
+        logits.flatten(0, -2), targets.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=smoothing
+    )
+
+
+def tiny(**changes: Any) -> Transformer:
+    torch.manual_seed(1)
+    shape: dict[str, Any] = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    return Transformer(ModelConfig(**shape, dropout=0.0, max_length=64, **changes))
+
+
+def batch(sentences: int = 6, length: int = 9, vocab_size: int = 19) -> tuple[Tensor, Tensor, Tensor]:
+    """Source, target input and target output of sentences of many lengths, padded."""
+    torch.manual_seed(2)
+    source, output = (torch.randint(1, vocab_size, (sentences, length)) for _ in range(2))
+    for row in range(sentences):
+        source[row, 2 + row :] = PAD
+        output[row, length - row :] = PAD
+    return source, torch.cat([torch.full((sentences, 1), BOS), output[:, :-1]], dim=1), output
+
+
+def gradients(model: Transformer) -> dict[str, Tensor]:
+    result = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return result
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float = 2e-5) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---------------------------------------------------------------------------------------------- the formula
+
+
+def test_three_words_by_hand() -> None:
+    # p = (1/2, 1/4, 1/4) and the target is word 1, so q = (0.1, 0.8, 0.1) with smoothing 0.3 over three words.
+    # -Σ q log p = 0.1 ln 2 + 0.8 ln 4 + 0.1 ln 4 = 1.9 ln 2
+    logits = torch.tensor([[0.5, 0.25, 0.25]]).log() + 7.0  # a constant changes no probability
+    loss, count = label_smoothed_cross_entropy(logits, torch.tensor([1]), 0.3)
+    assert loss.item() == pytest.approx(1.9 * math.log(2), rel=1e-6)
+    assert count == 1
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+def test_value_and_gradient_are_those_of_pytorchs_cross_entropy(smoothing: float) -> None:
+    logits, targets = logits_and_targets()
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss, count = label_smoothed_cross_entropy(ours, targets, smoothing)
+    expected = pytorchs(theirs, targets, smoothing)
+    loss.backward()
+    expected.backward()
+    assert_close(loss, expected)
+    assert_close(ours.grad, theirs.grad)
+    assert count == (targets != PAD).sum()
+
+
+def test_padding_contributes_neither_loss_nor_gradient() -> None:
+    logits, targets = logits_and_targets()
+    logits.requires_grad_()
+    loss, count = label_smoothed_cross_entropy(logits, targets, 0.1)
+    loss.backward()
+    assert logits.grad is not None
+    assert (logits.grad[targets == PAD] == 0).all()
+    assert (logits.grad[targets != PAD] != 0).all()
+    real = targets != PAD
+    alone, alone_count = label_smoothed_cross_entropy(logits[real], targets[real], 0.1)
+    assert_close(loss, alone)
+    assert count == alone_count
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.5])
+def test_the_loss_is_least_where_the_model_predicts_the_smoothed_targets(smoothing: float) -> None:
+    # Smoothing rewards no certainty beyond 1 - ε + ε / V: there the loss is the entropy of q and the gradient zero.
+    _, targets = logits_and_targets()
+    q = torch.full((*targets.shape, 11), smoothing / 11).scatter_add(
+        2, targets[..., None], torch.full((*targets.shape, 1), 1 - smoothing)
+    )
+    logits = q.log().requires_grad_()
+    loss, _ = label_smoothed_cross_entropy(logits, targets, smoothing)
+    loss.backward()
+    entropy = -(q * q.log()).sum(-1)[targets != PAD].sum()
+    assert_close(loss, entropy)
+    assert logits.grad is not None
+    assert logits.grad.abs().max() < 1e-5
+    certain, _ = label_smoothed_cross_entropy(logits.detach() * 3, targets, smoothing)
+    assert certain > loss
+
+
+def test_logits_of_low_precision_are_summed_in_float32() -> None:
+    logits, targets = logits_and_targets(rows=4000)
+    loss, _ = label_smoothed_cross_entropy(logits.bfloat16(), targets, 0.1)
+    assert loss.dtype == torch.float32
+    assert_close(loss, pytorchs(logits.bfloat16().float(), targets, 0.1), tolerance=1e-4)
+
+
+# ---------------------------------------------------------------------------------------------- the objective
+
+
+@pytest.mark.parametrize("smoothing", SMOOTHINGS)
+@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+def test_the_objective_and_the_gradient_of_every_parameter_are_those_of_plain_autograd(
+    changes: dict[str, Any], smoothing: float
+) -> None:
+    model, (source, target_input, target_output) = tiny(**changes), batch()
+    expected = pytorchs(model(source, target_input), target_output, smoothing)
+    expected.backward()
+    expected_gradients = gradients(model)
+    loss = TrainingObjective(model, smoothing)(source, target_input, target_output)
+    loss.backward()
+    assert_close(loss, expected)
+    assert expected_gradients.keys() == dict(model.named_parameters()).keys()
+    assert_close(gradients(model), expected_gradients)
+
+
+@pytest.mark.parametrize(("block", "piece"), [(1, 1), (7, 3), (8, 4), (39, 39), (38, 20), (1000, 5), (5, 1000)])
+def test_where_blocks_and_slices_end_makes_no_difference(
+    monkeypatch: pytest.MonkeyPatch, block: int, piece: int
+) -> None:
+    model, inputs = tiny(**TIED), batch()
+    assert (inputs[2] != PAD).sum() == 39
+    whole = TrainingObjective(model, 0.1)(*inputs)
+    whole.backward()
+    whole_gradients = gradients(model)
+    monkeypatch.setattr(loss_module, "_BLOCK", block)
+    monkeypatch.setattr(loss_module, "_SLICE", piece)
+    loss = TrainingObjective(model, 0.1)(*inputs)
+    loss.backward()
+    assert_close(loss, whole)
+    assert_close(gradients(model), whole_gradients)
+
+
+def test_the_blocks_as_they_are_fit_together() -> None:
+    # More positions than one block of 4096 and than a multiple of slices.
+    model, inputs = tiny(**TIED), batch(sentences=9, length=9)
+    source, target_input, target_output = (x.repeat(80, 1) for x in inputs)
+    assert (target_output != PAD).sum() % 128 != 0
+    assert (target_output != PAD).sum() < loss_module._BLOCK < 2 * (target_output != PAD).sum()
+    source, target_input, target_output = (x.repeat(2, 1) for x in (source, target_input, target_output))
+    expected = pytorchs(model(source, target_input), target_output, 0.1)
+    expected.backward()
+    expected_gradients = gradients(model)
+    loss = TrainingObjective(model, 0.1)(source, target_input, target_output)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    for name, gradient in gradients(model).items():
+        assert_close(gradient, expected_gradients[name], tolerance=3e-3)
+
+
+def test_a_factor_on_the_loss_is_a_factor_on_the_gradients_and_calls_accumulate() -> None:
+    model, inputs = tiny(**TIED), batch()
+    objective = TrainingObjective(model, 0.1)
+    objective(*inputs).backward()
+    once = gradients(model)
+    (objective(*inputs) * 3.0).backward()
+    (objective(*inputs) / 2).backward()
+    assert_close(gradients(model), {name: gradient * 3.5 for name, gradient in once.items()}, tolerance=1e-4)
+
+
+def test_more_padding_changes_neither_loss_nor_gradients() -> None:
+    model, inputs = tiny(**TIED), batch()
+    objective = TrainingObjective(model, 0.1)
+    loss = objective(*inputs)
+    loss.backward()
+    expected = gradients(model)
+    padded = objective(*(F.pad(x, (0, 5), value=PAD) for x in inputs))
+    padded.backward()
+    assert_close(padded, loss)
+    assert_close(gradients(model), expected)
+
+
+def test_a_batch_of_nothing_but_padding_costs_nothing_and_teaches_nothing() -> None:
+    model, (source, target_input, target_output) = tiny(**TIED), batch()
+    loss = TrainingObjective(model, 0.1)(source, target_input, torch.full_like(target_output, PAD))
+    loss.backward()
+    assert loss.item() == 0
+    assert all((gradient == 0).all() for gradient in gradients(model).values())
+
+
+def test_huge_logits_cost_much_but_stay_finite() -> None:
+    model, inputs = tiny(**SEPARATE), batch()
+    with torch.no_grad():
+        model.softmax.weight.mul_(1e4)
+    loss = TrainingObjective(model, 0.1)(*inputs)
+    loss.backward()
+    assert_close(loss, pytorchs(model(*inputs[:2]), inputs[2], 0.1), tolerance=1e-5 * loss.item())
+    assert all(gradient.isfinite().all() for gradient in gradients(model).values())
+
+
+def test_without_gradients_the_objective_is_the_same_number() -> None:
+    model, inputs = tiny(**TIED), batch()
+    with torch.no_grad():
+        evaluated = TrainingObjective(model, 0.1)(*inputs)
+    assert not evaluated.requires_grad
+    assert torch.equal(evaluated, TrainingObjective(model, 0.1)(*inputs).detach())
+
+
+@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+def test_in_bfloat16_loss_and_gradients_are_float32_and_as_close_as_plain_autograd(changes: dict[str, Any]) -> None:
+    model, inputs = tiny(**changes), batch()
+
+    def outcome(bf16: bool, blockwise: bool) -> tuple[Tensor, Tensor]:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            if blockwise:
+                loss = TrainingObjective(model, 0.1)(*inputs)
+            else:
+                loss = pytorchs(model(*inputs[:2]).float(), inputs[2], 0.1)
+        loss.backward()
+        return loss.detach(), torch.cat([gradient.flatten() for gradient in gradients(model).values()])
+
+    exact, exact_gradient = outcome(bf16=False, blockwise=False)
+    plain, plain_gradient = outcome(bf16=True, blockwise=False)
+    rounded, rounded_gradient = outcome(bf16=True, blockwise=True)
+    error, plain_error = (
+        (g - exact_gradient).norm() / exact_gradient.norm() for g in (rounded_gradient, plain_gradient)
+    )
+    assert rounded.dtype == rounded_gradient.dtype == torch.float32
+    assert rounded.item() == pytest.approx(exact.item(), rel=0.01)
+    assert rounded.item() == pytest.approx(plain.item(), rel=2e-6)  # the same products are rounded
+    assert 1e-4 < error < 0.1  # without any error, nothing was computed in bf16
+    assert error < 1.3 * plain_error
+
+
+def test_a_step_down_the_gradient_lowers_the_loss() -> None:
+    model, inputs = tiny(**TIED), batch()
+    objective = TrainingObjective(model, 0.1)
+    losses = []
+    for _ in range(20):
+        loss = objective(*inputs)
+        loss.backward()
+        losses.append(loss.item())
+        with torch.no_grad():
+            for parameter in model.parameters():
+                assert parameter.grad is not None
+                parameter -= 1e-3 * parameter.grad
+        model.zero_grad()
+    assert losses[-1] < 0.9 * losses[0]

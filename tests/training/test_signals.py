@@ -1,0 +1,104 @@
+"""Ctrl-C and SIGTERM ask a run to stop."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from dragoman.training.signals import StopRequest
+
+BOTH = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.fixture
+def heard() -> Iterator[list[int]]:
+    """Signals that reach the handlers outside StopRequest, instead of ending the tests."""
+    received: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    previous = {number: signal.signal(number, handler) for number in BOTH}
+    yield received
+    for number, old in previous.items():
+        signal.signal(number, old)
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_a_signal_is_noted_and_interrupts_nothing(heard: list[int], number: signal.Signals) -> None:
+    reached = False
+    with StopRequest() as stop:
+        assert stop.signal == 0
+        os.kill(os.getpid(), number)
+        reached = True
+        assert stop.signal == number
+    assert reached
+    assert stop.signal == number  # still known after the run
+    assert heard == []
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_afterwards_signals_go_where_they_went_before(heard: list[int], number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with StopRequest():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+    signal.raise_signal(number)
+    assert heard == [number]
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_the_default_handlers_come_back_too(heard: list[int], number: signal.Signals) -> None:
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    signal.signal(number, default)
+    with StopRequest():
+        assert signal.getsignal(number) != default
+    assert signal.getsignal(number) == default
+
+
+@pytest.mark.parametrize("first", BOTH)
+def test_a_second_ctrl_c_interrupts_at_once(heard: list[int], first: signal.Signals) -> None:
+    with StopRequest() as stop:
+        signal.raise_signal(first)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert stop.signal == first  # a run that saves on its way out still knows why
+
+
+def test_an_error_goes_through_and_the_handlers_come_back(heard: list[int]) -> None:
+    before = [signal.getsignal(number) for number in BOTH]
+    with pytest.raises(ZeroDivisionError), StopRequest():
+        raise ZeroDivisionError
+    assert [signal.getsignal(number) for number in BOTH] == before
+
+
+def test_each_request_begins_anew(heard: list[int]) -> None:
+    with StopRequest():
+        signal.raise_signal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert stop.signal == 0
+        signal.raise_signal(signal.SIGINT)  # a first one again, so it interrupts nothing
+    assert stop.signal == signal.SIGINT
+
+
+def test_outside_the_main_thread_nothing_is_caught_and_nothing_breaks(heard: list[int]) -> None:
+    errors: list[BaseException] = []
+    handlers: list[object] = []
+
+    def run() -> None:
+        try:
+            with StopRequest() as stop:
+                handlers.append(signal.getsignal(signal.SIGTERM))
+                assert stop.signal == 0
+        except BaseException as error:
+            errors.append(error)
+
+    before = signal.getsignal(signal.SIGTERM)
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert errors == []
+    assert handlers == [before]
