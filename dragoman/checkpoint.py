@@ -6,10 +6,12 @@ model card. Each file is written beside its place, flushed to disk and renamed: 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,10 +24,11 @@ from torch import Tensor
 
 from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 CHECKPOINTS, TRAINING_STATE = "checkpoints", "training_state.pt"
+METRICS_FILE, RUN_FILE = "metrics.jsonl", "train.yaml"
 
 
 @dataclass(frozen=True)
@@ -153,24 +156,39 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise DragomanError(f"{path}: could not be saved ({error.strerror}); what was there before is intact") from None
+        before = "; what was there before is intact" if path.exists() else ""
+        raise DragomanError(f"{path}: could not be saved ({error.strerror}){before}") from None
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
     """Write weights as safetensors, atomically; errors as for write_atomically."""
     make_folder(path.parent)
     tensors = {name: weight.detach().float().cpu().contiguous() for name, weight in weights.items()}
-    write_atomically(path, safetensors.torch.save(tensors, metadata={"format": "pt"}))
+    metadata = {"format": "pt", "sha256": _digest(tensors)}
+    write_atomically(path, safetensors.torch.save(tensors, metadata=metadata))
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].numpy().data)
+    return digest.hexdigest()
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read weights.
+    """Read weights, and compare them with their checksum where the file has one.
 
     Raises:
         DragomanError: the file is missing, damaged or no safetensors file.
     """
     try:
-        return safetensors.torch.load_file(path)
+        with safetensors.safe_open(path, framework="pt") as file:
+            expected = (file.metadata() or {}).get("sha256")
+        tensors = safetensors.torch.load_file(path)
+        if expected is not None and expected != _digest(tensors):
+            raise ValueError("its checksum differs")
+        return tensors
     except FileNotFoundError:
         raise DragomanError(f"{path}: no such file; the folder holds no trained model (yet)") from None
     except (OSError, safetensors.SafetensorError, ValueError) as error:
@@ -196,6 +214,15 @@ def load_weights(model: Transformer, path: Path) -> None:
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
+
+
+def remove_run(folder: Path) -> None:
+    """Remove what a training run wrote into its folder, and nothing else."""
+    for name in (CHECKPOINTS, "data", "tensorboard"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    files = [CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE]
+    for path in [*(folder / name for name in files), *folder.glob("heldout.*")]:
+        path.unlink(missing_ok=True)
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:

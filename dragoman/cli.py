@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar, get_type_hints
@@ -50,6 +52,9 @@ VERBS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C, 143 SIGTERM after saving."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal believes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     if not arguments or arguments[0] in ("-h", "--help", "--version"):
         print(_overview() if arguments[:1] != ["--version"] else f"dragoman {_version()}")
         return 0 if arguments else 2
@@ -83,7 +88,10 @@ def _version() -> str:
 
 
 def _overview() -> str:
-    lines = [f"  {name:<11}{_first_sentence(verb.config)}" for name, verb in VERBS.items()]
+    lines = [
+        textwrap.fill(_first_sentence(verb.config), 79, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
+        for name, verb in VERBS.items()
+    ]
     return (
         "usage: dragoman VERB …\n\nRaw parallel text in, a translator out, everything in between open to look at.\n\n"
         + "\n".join(lines)
@@ -102,7 +110,7 @@ class _Parser(ArgumentParser):
         """Print what is wrong and leave with exit code 2."""
         message = re.sub(r"\s+", " ", message).strip()
         keys = [action.dest for action in self._actions]
-        unknown = re.search(r"(?:arguments|option\S*|[Kk]ey|Namespace\S*) ['\":]*\s*(--)?([\w.-]+)", message)
+        unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
         if unknown and unknown[2].replace("-", "_") not in keys:
             message = f"unknown setting {unknown[2]}{_nearest(unknown[2].replace('-', '_'), keys)}"
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
@@ -117,18 +125,23 @@ def _nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:
 def _parse(name: str, arguments: Sequence[str]) -> Any:
     verb = VERBS[name]
     arguments = [_dashed(argument) for argument in arguments]
-    parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__)
+    parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__, allow_abbrev=False)
     if name == "train":
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
     _add_fields(parser, verb.config, "", verb)
     if name == "train":
         parser.set_defaults(PRESETS.get(_preset(arguments), {}))
-    return _build(verb.config, parser.parse_args(arguments), "")
+    try:
+        return _build(verb.config, parser.parse_args(arguments), "")
+    except UnicodeDecodeError:
+        raise ConfigError("the --config file is not UTF-8") from None
+    except TypeError as error:
+        raise ConfigError(f"a setting has a value of the wrong kind ({error}); lists look like [a, b]") from None
 
 
 def _dashed(argument: str) -> str:
     """--max_minutes is --max-minutes."""
-    if not argument.startswith("--"):
+    if not argument.startswith("--") or argument.startswith("--print_config"):
         return argument
     option, equals, value = argument.partition("=")
     return option.replace("_", "-") + equals + value
@@ -137,7 +150,9 @@ def _dashed(argument: str) -> str:
 def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
     """One option for each field, under its dotted name, with the text under the field as help."""
     types = get_type_hints(config)
-    texts = {p.arg_name: p.description or "" for p in parse_from_object(config).params}
+    texts = {
+        p.arg_name: p.description or "" for base in reversed(config.__mro__) for p in parse_from_object(base).params
+    }
     for field in fields(config):
         name, kind = prefix + field.name, types[field.name]
         if name in verb.hidden:
@@ -182,7 +197,7 @@ def _build(config: type[_Config], values: Namespace, prefix: str) -> _Config:
     for field in fields(config):  # type: ignore[arg-type]
         value = values.get(field.name)
         if is_dataclass(types[field.name]):
-            chosen[field.name] = _build(types[field.name], value, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+            chosen[field.name] = _build(types[field.name], value, f"{prefix}{field.name}.")
         elif value is not None:
             chosen[field.name] = value
     return config(**chosen)

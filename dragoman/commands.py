@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
-import shutil
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
 import torch
+import yaml
 
 from dragoman.checkpoint import (
     CHECKPOINTS,
+    RUN_FILE,
     Direction,
     ModelFolder,
     average_weights,
     list_checkpoints,
     make_folder,
+    remove_run,
     write_atomically,
 )
 from dragoman.config import (
@@ -57,20 +61,29 @@ def train(config: TrainConfig) -> int:
 
 def run_training(config: TrainConfig) -> Outcome:
     """Prepare the text, build or take up the model, train it."""
-    out = Path(config.out)
-    if config.restart:
-        shutil.rmtree(out, ignore_errors=True)
+    out, device = Path(config.out), choose_device(config.device)
     make_folder(out)
+    if config.restart:
+        remove_run(out)
     text = prepare_text(config, _say)
-    device = choose_device(config.device)
     torch.manual_seed(config.seed)
-    sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
-    model = Transformer(replace(config.model, **sizes)).to(device)
+    vocabulary = text.vocabulary
+    shape = replace(config.model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
+    model = Transformer(shape).to(device)
     report = text.train.report
     facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
     folder = ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
-    validate = build_validate(config, folder, text.valid_pairs)
-    return Trainer(config, folder, text, validate).run()
+    trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs))
+    write_atomically(out / RUN_FILE, _as_yaml(config))
+    return trainer.run()
+
+
+def _as_yaml(config: TrainConfig) -> bytes:
+    """The resolved settings, in the form that --config reads."""
+    settings = asdict(config)
+    for found_out in ("source_vocab_size", "target_vocab_size"):
+        del settings["model"][found_out]
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
 
 
 def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair]) -> Validate:
@@ -95,11 +108,8 @@ def translate(config: TranslateConfig) -> int:
     translator = Translator.load(config.folder, choose_device(config.device))
     done = 0
     for lines in _incoming(config.file):
-        try:
-            translations = translator.translate(lines, config)
-        except DragomanError as error:
-            where = "stdin" if config.file == "-" else config.file
-            raise DragomanError(f"{where}, after line {done:,}: {error}") from None
+        with _naming("stdin" if config.file == "-" else config.file):
+            translations = translator.translate(lines, config, first_line=done + 1)
         for translation in translations:
             print(_format(done, translation, config))
             done += 1
@@ -120,19 +130,20 @@ def _format(number: int, translation: Translation, config: TranslateConfig) -> s
 
 def _incoming(file: str) -> Iterator[list[str]]:
     """Lists of lines as they arrive: all that wait, at most so many, without waiting for more."""
-    source = decode_lines(sys.stdin.buffer, "stdin") if file == "-" else read_lines(Path(file))
-    waiting: queue.Queue[str | DragomanError | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
+    waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
 
     def read() -> None:
         try:
+            # Not sys.stdin: at exit Python waits for its lock, which this thread may hold.
+            source = decode_lines(os.fdopen(0, "rb", closefd=False), "stdin") if file == "-" else read_lines(Path(file))
             for line in source:
                 waiting.put(line)
-        except DragomanError as error:
+            waiting.put(None)
+        except Exception as error:
             waiting.put(error)
-        waiting.put(None)
 
     threading.Thread(target=read, daemon=True).start()
-    item: str | DragomanError | None = ""
+    item: str | Exception | None = ""
     while item is not None:
         item = waiting.get()
         lines: list[str] = []
@@ -143,7 +154,7 @@ def _incoming(file: str) -> Iterator[list[str]]:
             item = waiting.get()
         if lines:
             yield lines
-        if isinstance(item, DragomanError):
+        if isinstance(item, Exception):
             raise item
 
 
@@ -152,7 +163,8 @@ def evaluate(config: EvaluateConfig) -> int:
     translator = Translator.load(config.folder, choose_device(config.device))
     direction = translator.folder.direction
     pairs = list(read_pairs(config.test, direction.source, direction.target))
-    translations = [t.text for t in translator.translate([source for source, _ in pairs], config)]
+    with _naming(", ".join(config.test)):
+        translations = [t.text for t in translator.translate([source for source, _ in pairs], config)]
     scores = evaluate_translations(translations, [target for _, target in pairs], direction.target)
     print(f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}")
     print(f"chrF2 {scores.chrf:.2f}  {scores.chrf_signature}")
@@ -172,8 +184,12 @@ def score(config: ScoreConfig) -> int:
     translator = Translator.load(config.folder, choose_device(config.device))
     direction = translator.folder.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
+    done = 0
     while chunk := list(islice(pairs, _LINES_AT_ONCE)):
-        for result in translator.score(chunk):
+        with _naming(", ".join(config.test)):
+            results = translator.score(chunk, first_line=done + 1)
+        done += len(chunk)
+        for result in results:
             print(f"{result.log_prob:.4f}\t{result.score(config.length_penalty):.4f}\t{result.num_tokens}")
     return 0
 
@@ -192,6 +208,15 @@ def average(config: AverageConfig) -> int:
     loaded.with_facts({"average of": [path.stem for path in checkpoints]}).save(Path(config.out))
     _say(f"averaged {', '.join(path.stem for path in checkpoints)} into {config.out}")
     return 0
+
+
+@contextmanager
+def _naming(text: str) -> Iterator[None]:
+    """Say of an error in which text it is."""
+    try:
+        yield
+    except DragomanError as error:
+        raise DragomanError(f"{text}: {error}") from None
 
 
 def _say(line: str) -> None:

@@ -25,6 +25,10 @@ def _require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    _require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+
+
 def _require_at_least(minimum: float, settings: dict[str, float]) -> None:
     for name, value in settings.items():
         _require(value >= minimum, f"{name} must be at least {minimum}, not {value}")
@@ -76,9 +80,16 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible shapes."""
+        _require_choice("norm", self.norm, ("post", "pre"))
+        _require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
+        _require_choice("activation", self.activation, ("relu", "gelu", "swish"))
+        _require(self.layer_norm_eps > 0, f"layer_norm_eps must be greater than 0, not {self.layer_norm_eps}")
         sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
         _require_at_least(1, {name: getattr(self, name) for name in sizes})
-        _require_at_least(4, {name: getattr(self, name) for name in ("source_vocab_size", "target_vocab_size")})
+        vocabularies = ("source_vocab_size", "target_vocab_size")
+        _require_at_least(4, {name: getattr(self, name) for name in vocabularies})
+        for name in (*sizes, *vocabularies):
+            _require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
         _require_probability(
             {name: getattr(self, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
         )

@@ -105,19 +105,21 @@ class Translator:
         lines: Sequence[str],
         config: SearchConfig | None = None,
         progress: Callable[[int], None] | None = None,
+        first_line: int = 1,
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
         Args:
             lines: any number of lines of raw text.
             config: beam, length penalty, n-best, …
-            progress: called with the number of lines done so far.
+            progress: called with the number of lines that each batch had.
+            first_line: number of the first line; messages count from it.
 
         Raises:
             DragomanError: a line is longer than the model can take.
         """
         config = config or SearchConfig()
-        encoded = self._encode_source(lines)
+        encoded = self._encode_source(lines, first_line)
         translations = [Translation("") for _ in lines]
         todo = [i for i, ids in enumerate(encoded) if len(ids) > 1]
         lengths = np.array([len(encoded[i]) for i in todo], dtype=np.int64)
@@ -129,15 +131,20 @@ class Translator:
                 progress(len(indices))
         return translations
 
-    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096) -> list[PairScore]:
+    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096, first_line: int = 1) -> list[PairScore]:
         """The log-probability of each pair's target given its source, in order.
+
+        Args:
+            pairs: raw text.
+            batch_tokens: budget of one batch: pairs × longest side.
+            first_line: number of the first pair; messages count from it.
 
         Raises:
             DragomanError: a side is longer than the model can take.
         """
-        sources = self._encode_source([source for source, _ in pairs])
+        sources = self._encode_source([source for source, _ in pairs], first_line)
         targets = [[*ids, EOS] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
-        self._check_lengths(targets, "target")
+        self._check_lengths(targets, "target", first_line)
         lengths = np.array([max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
         scores = [PairScore(0.0, 0)] * len(pairs)
         for batch in plan_in_order(lengths, batch_tokens):
@@ -147,17 +154,17 @@ class Translator:
                 scores[i] = PairScore(log_prob, len(targets[i]))
         return scores
 
-    def _encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+    def _encode_source(self, lines: Sequence[str], first_line: int) -> list[list[int]]:
         encoded = [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
-        self._check_lengths(encoded, "source")
+        self._check_lengths(encoded, "source", first_line)
         return encoded
 
-    def _check_lengths(self, encoded: list[list[int]], side: str) -> None:
+    def _check_lengths(self, encoded: list[list[int]], side: str, first_line: int) -> None:
         limit = self.model.config.max_length
-        for number, ids in enumerate(encoded, start=1):
+        for number, ids in enumerate(encoded, start=first_line):
             if len(ids) > limit:
                 raise DragomanError(
-                    f"{side} line {number} has {len(ids):,} subwords, but the model takes at most {limit:,}: "
+                    f"{side} line {number:,} has {len(ids):,} subwords, but the model takes at most {limit:,}: "
                     f"split it into sentences"
                 )
 

@@ -31,8 +31,7 @@ def scaled_dot_product_attention(
         query: (B, H, T, K).
         key: (B, H, S, K).
         value: (B, H, S, K).
-        mask: bool, broadcastable to (B, H, T, S), True = may attend. A query that may attend to nothing
-            gets evenly spread weights, not NaN.
+        mask: bool, broadcastable to (B, H, T, S), True = may attend. Every query must have something to attend to.
         dropout: probability of dropping a weight.
         need_weights: return the weights, too.
 

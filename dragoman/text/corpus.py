@@ -74,6 +74,7 @@ class Corpus:
                 source, target = translation[source_key], translation[target_key]
                 if not (isinstance(source, str) and isinstance(target, str)):
                     raise TypeError("not text")
+                (source + target).encode()  # JSON can spell half a character
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise DragomanError(
                     f'{path}, line {number}: each line must look like {{"translation": '

@@ -59,6 +59,9 @@ class TokenStore:
             self.report = StoreReport(**json.loads((folder / "store.json").read_text())["report"])
             self._source = _Side(folder, "source")
             self._target = _Side(folder, "target")
+            for side, tokens in ((self._source, self.report.source_tokens), (self._target, self.report.target_tokens)):
+                if len(side.lengths) != self.report.pairs or side.tokens != tokens:
+                    raise ValueError("cut short")
         except (OSError, ValueError, KeyError, TypeError):
             raise DragomanError(f"{folder}: no complete token store; delete it and it will be made again") from None
 
@@ -91,6 +94,7 @@ class _Side:
         dtype = np.dtype(json.loads((folder / "store.json").read_text())["dtype"])
         self._ids = np.memmap(folder / f"{name}.ids", dtype=dtype, mode="r")
         self.lengths = np.diff(self._ends, prepend=0)
+        self.tokens = len(self._ids) if len(self._ends) and self._ends[-1] == len(self._ids) else -1
 
     def __getitem__(self, index: int) -> NDArray[np.integer]:
         end = self._ends[index]
@@ -113,7 +117,10 @@ class _SideWriter:
         self._ends.write(ends.tobytes())
         self.total = int(ends[-1]) if len(ends) else self.total
 
-    def close(self) -> None:
+    def __enter__(self) -> _SideWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
         self._ids.close()
         self._ends.close()
 
@@ -141,18 +148,18 @@ def build_store(
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    source = _SideWriter(partial, "source", vocabulary.source, dtype)
-    target = _SideWriter(partial, "target", vocabulary.target, dtype)
     try:
-        report = _write_pairs(pairs, source, target, max_length, progress)
-        source.close()
-        target.close()
+        with (
+            _SideWriter(partial, "source", vocabulary.source, dtype) as source,
+            _SideWriter(partial, "target", vocabulary.target, dtype) as target,
+        ):
+            report = _write_pairs(pairs, source, target, max_length, progress)
         (partial / "store.json").write_text(json.dumps({"dtype": dtype.name, "report": asdict(report)}))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
+    except OSError as error:
+        raise DragomanError(f"{folder}: could not be written ({error.strerror or error})") from None
     finally:
-        source.close()
-        target.close()
         shutil.rmtree(partial, ignore_errors=True)
     return TokenStore(folder)
 
@@ -169,7 +176,7 @@ def _write_pairs(
     iterator = iter(pairs)
     while chunk := list(islice(iterator, _CHUNK)):
         read += len(chunk)
-        digest.update("".join(f"{s}\t{t}\n" for s, t in chunk).encode())
+        digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
         full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
         empty += len(chunk) - len(full)
         encoded = zip(*(side.subwords.encode(texts) for side, texts in _sides(source, target, full)), strict=True)
@@ -183,7 +190,7 @@ def _write_pairs(
     if not kept:
         raise DragomanError(
             f"no sentence pair is left of {read:,}: {empty:,} have an empty side and {too_long:,} "
-            f"are longer than text.max_length ({max_length} subwords)"
+            f"are longer than {max_length} subwords"
         )
     return StoreReport(kept, empty, too_long, source.total, target.total, digest.hexdigest())
 

@@ -45,15 +45,28 @@ def prepare_text(config: TrainConfig, report: Report = lambda line: None) -> Pre
     """
     folder = Path(config.out) / "data"
     key = _key(config)
-    if _read_key(folder) != key:
+    stores = _open(config, folder) if _read_key(folder) == key else None
+    if stores is None:
         _prepare(config, folder, report)
         (folder / "key.json").write_text(json.dumps(key))
-    train, valid = TokenStore(folder / "train"), TokenStore(folder / "valid")
+        stores = TokenStore(folder / "train"), TokenStore(folder / "valid")
+    train, valid = stores
     report(f"training text: {train.report.describe()}")
     report(f"validation text: {valid.report.describe()}")
     pairs = read_pairs(_validation_texts(config), config.source, config.target)
     usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
     return PreparedText(Vocabulary.load(folder), train, valid, list(islice(usable, config.validation.max_lines)))
+
+
+def _open(config: TrainConfig, folder: Path) -> tuple[TokenStore, TokenStore] | None:
+    """What an earlier run prepared, or None where part of it is missing or damaged."""
+    try:
+        for text in _validation_texts(config):
+            locate(text, config.source, config.target)
+        Vocabulary.load(folder)
+        return TokenStore(folder / "train"), TokenStore(folder / "valid")
+    except DragomanError:
+        return None
 
 
 def _prepare(config: TrainConfig, folder: Path, report: Report) -> None:

@@ -34,7 +34,9 @@ class SubwordModel:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
             specials = [getattr(self._processor, f"{symbol}_id")() for symbol in ("pad", "unk", "bos", "eos")]
         except (RuntimeError, TypeError):
-            raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
+            specials = []
+        if not serialized or not specials:
+            raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again")
         if specials != [PAD, UNK, BOS, EOS]:
             raise DragomanError(f"{name}: <pad>, <unk>, <s> and </s> must have the ids 0 to 3, not {specials}")
 
@@ -48,8 +50,9 @@ class SubwordModel:
         return self._processor.encode(list(lines), out_type=int, num_threads=threads)  # type: ignore[no-any-return]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """The text of each sequence of ids; special symbols leave no trace."""
-        return [self._processor.decode([i for i in ids if i > EOS]) for ids in sentences]
+        """The text of each sequence of ids, on one line; special symbols leave no trace."""
+        texts = (self._processor.decode([i for i in ids if i > EOS]) for ids in sentences)
+        return [text.replace("\n", " ") for text in texts]  # bytes can spell a line break
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords behind the ids, as SentencePiece writes them ("▁" begins a word)."""

@@ -22,8 +22,10 @@ def choose_device(name: str) -> torch.device:
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
+        if device.type not in ("cpu", "cuda", "mps") or (device.type != "cuda" and device.index):
+            raise RuntimeError("not one of ours")
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError, ImportError):
         raise DragomanError(f"device {name!r} is not available here; use auto, cpu, cuda, cuda:N or mps") from None
     return device
 

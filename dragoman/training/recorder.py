@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from torch.utils.tensorboard import SummaryWriter
 
-from dragoman.checkpoint import write_atomically
+from dragoman.checkpoint import METRICS_FILE, write_atomically
 
-METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
+_TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -32,7 +33,7 @@ class Recorder:
         self._path = folder / METRICS_FILE
         self._forget(after_step)
         self._metrics = self._path.open("a", encoding="utf-8")
-        self._tensorboard = SummaryWriter(folder / TENSORBOARD_FOLDER, purge_step=after_step + 1)
+        self._tensorboard = SummaryWriter(folder / _TENSORBOARD_FOLDER, purge_step=after_step + 1)
         self._console = Console(stderr=True, highlight=False)
         self._live = self._console.is_terminal
         self._progress = Progress(
@@ -56,13 +57,15 @@ class Recorder:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop the display and close the records."""
-        self._progress.stop()
+        if self._live:
+            self._progress.stop()
         self._metrics.close()
         self._tensorboard.close()
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Write numbers, by TensorBoard tag, to metrics.jsonl and TensorBoard."""
-        self._metrics.write(json.dumps({"step": step} | dict(values)) + "\n")
+        """Write numbers, by TensorBoard tag, to metrics.jsonl (null where JSON has no such number) and TensorBoard."""
+        finite = {tag: value if math.isfinite(value) else None for tag, value in values.items()}
+        self._metrics.write(json.dumps({"step": step} | finite) + "\n")
         self._metrics.flush()
         for tag, value in values.items():
             self._tensorboard.add_scalar(tag, value, step)

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 class StopRequest:
     """Within `with StopRequest() as stop:`, `stop.signal` is the number of the signal received, or 0.
 
-    A second Ctrl-C interrupts at once. Outside the main thread nothing is caught, because Python can't there.
+    A second signal interrupts at once. Outside the main thread nothing is caught, because Python can't there.
     """
 
     def __init__(self) -> None:

@@ -5,6 +5,7 @@ Shapes: B batch, S source length, T target length, N real target positions, V vo
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -317,6 +318,7 @@ class Trainer:
             "optimizer": self.optimizer.state_dict(),
             "random": torch.get_rng_state(),
             "kept_scores": self._kept_scores,
+            "identity": self._identity(),
             "facts": self.folder.direction.facts,
         }
         if self.device.type == "cuda":
@@ -328,6 +330,8 @@ class Trainer:
         if state is None:
             return
         try:
+            if state["identity"] != self._identity():
+                raise ValueError("another model or vocabulary")
             self._load(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.progress = Progress(**state["progress"])
@@ -338,8 +342,14 @@ class Trainer:
                 torch.cuda.set_rng_state(state["random_cuda"], self.device)
         except (KeyError, TypeError, ValueError, RuntimeError):
             raise DragomanError(
-                f"{self.out}: holds a run that does not fit these settings; begin again with --restart true"
+                f"{self.out}: holds a run with another model or other subwords (was the text changed?); "
+                f"choose another --out, or begin again with --restart true"
             ) from None
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a run to continue: the model's shape and the meaning of its ids."""
+        subwords = b"".join(self.folder.vocabulary.files().values())
+        return {"model": asdict(self.model.config), "subwords": hashlib.sha256(subwords).hexdigest()}
 
     @torch.no_grad()
     def _load(self, weights: dict[str, Tensor]) -> None:
