@@ -150,9 +150,8 @@ def _dashed(argument: str) -> str:
 def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
     """One option for each field, under its dotted name, with the text under the field as help."""
     types = get_type_hints(config)
-    texts = {
-        p.arg_name: p.description or "" for base in reversed(config.__mro__) for p in parse_from_object(base).params
-    }
+    documented = [base for base in reversed(config.__mro__) if is_dataclass(base)]
+    texts = {p.arg_name: p.description or "" for base in documented for p in parse_from_object(base).params}
     for field in fields(config):
         name, kind = prefix + field.name, types[field.name]
         if name in verb.hidden:

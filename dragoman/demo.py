@@ -41,6 +41,7 @@ def demo(config: DemoConfig) -> int:
 
 def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
     """The training run of the demo; reads well as an example of a run set up in Python."""
+    tiny = model_preset("tiny")
     return TrainConfig(
         source="en",
         target="fr",
@@ -48,9 +49,9 @@ def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
         valid=[str(phrasebook / "valid")],
         out=str(model),
         preset="tiny",
-        max_steps=1200,
-        model=replace(model_preset("tiny"), dropout=0.1),
+        max_steps=600,
+        model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.1),
         text=TextConfig(vocab_size=2000),
-        optimizer=OptimizerConfig(schedule="linear", peak_lr=4e-3, warmup_steps=200, batch_tokens=2048),
-        validation=ValidationConfig(every=300, keep_last=1),
+        optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=3072),
+        validation=ValidationConfig(every=200, max_lines=250, keep_last=1),
     )

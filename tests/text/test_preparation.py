@@ -262,9 +262,6 @@ def test_text_that_turned_bad_is_an_error_until_it_is_good_again(
     assert decoded(prepare_text(config)) == first
 
 
-@pytest.mark.xfail(
-    reason="key.json still says that all is prepared, so that the advice to delete it fails", strict=True
-)
 def test_a_damaged_store_is_made_again_once_it_is_deleted_as_advised(config: TrainConfig) -> None:
     first = decoded(prepare_text(config))
     store = Path(config.out) / "data" / "train"

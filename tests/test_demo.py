@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import main
+from dragoman.config import PRESETS, DemoConfig, TrainConfig
+from dragoman.demo import demo, demo_training
+
+
+def test_the_demo_trains_on_the_phrasebook_and_validates_on_its_validation_part(tmp_path: Path) -> None:
+    config = demo_training(tmp_path / "phrasebook", tmp_path / "model")
+    assert isinstance(config, TrainConfig)
+    assert config.train == [str(tmp_path / "phrasebook" / "train")]
+    assert config.valid == [str(tmp_path / "phrasebook" / "valid")]
+    assert config.preset in PRESETS
+    assert config.max_steps > 0, "a limit in steps, so that the result does not depend on the machine's speed"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_demo_learns_to_translate_what_it_has_never_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert demo(DemoConfig(out=str(tmp_path))) == 0
+    output = capsys.readouterr().out
+    assert "\n  Hello world\n    → Bonjour le monde\n" in output
+    assert float(output.split("BLEU ")[1].split()[0]) >= 90.0
+    start = time.monotonic()
+    assert main(["demo", "--out", str(tmp_path)]) == 0
+    assert time.monotonic() - start < 60, "a second run must not train again"
+    assert capsys.readouterr().out == output

@@ -1,0 +1,69 @@
+"""What the README says is true: its commands work as they stand, its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import VERBS
+from dragoman.text.phrasebook import generate_phrasebook
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SHELL = re.findall(r"```sh\n(.*?)```", README, re.S)
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def run(command: str, folder: Path) -> str:
+    done = subprocess.run(command, shell=True, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"make (\w+)", README):
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_the_table_of_verbs_is_complete() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", README, re.M)) == set(VERBS)
+
+
+def test_links_into_the_repository_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.timeout(300)
+def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
+    phrasebook = generate_phrasebook()
+    for name, pairs in (
+        ("train", phrasebook.train[:400]),
+        ("valid", phrasebook.valid[:40]),
+        ("test", phrasebook.test[:20]),
+    ):
+        for language, side in (("en", 0), ("de", 1)):
+            (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
+    train, translate, evaluate = SHELL[-1].strip().splitlines()
+    assert "--max-minutes 60" in train
+    small = "--max-steps 6 --validation.every 3 --model.d-model 32 --model.d-ff 64 --text.vocab-size 500"
+    run(f"{train} {small}", tmp_path)  # the same command, on less than an hour of text
+    assert len(run(translate, tmp_path).splitlines()) == 1
+    assert re.match(r"BLEU [\d.]+  nrefs:1\|case:mixed\|", run(evaluate, tmp_path))
+    folder = tmp_path / "models" / "en-de"
+    for name in ("config.json", "model.safetensors", "README.md", "metrics.jsonl", "tensorboard", "train.yaml"):
+        assert (folder / name).exists(), name
+    again = f"dragoman train --config {shlex.quote(str(folder / 'train.yaml'))}"
+    run(again, tmp_path)
+    (program,) = PYTHON
+    program = program.replace("demo/en-fr", str(folder))
+    assert run(f"{sys.executable} -c {shlex.quote(program)}", tmp_path)
