@@ -31,5 +31,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/memory.py
 
+docs: $(READY)
+	$(BIN)/python benchmarks/report.py
+
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info

@@ -103,13 +103,19 @@ class ModelFolder:
 
     def _card(self) -> str:
         source, target = self.direction.source, self.direction.target
-        rows = "".join(f"| {name} | {value} |\n" for name, value in self.direction.facts.items())
+        rows = "".join(f"| {name} | {_in_words(value)} |\n" for name, value in self.direction.facts.items())
         return (
             f"---\nlanguage:\n- {source}\n- {target}\npipeline_tag: translation\nlibrary_name: dragoman\n---\n"
             f"# {source} → {target}\n\n"
             f"A Transformer of {self.model.num_parameters:,} parameters, trained with Dragoman. It takes raw text:\n\n"
             f"```\necho '…' | dragoman translate DIR\n```\n\n| | |\n|---|---|\n{rows}"
         )
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "<br>".join(f"{key}: {_in_words(inner)}" for key, inner in value.items())
+    return str(value).replace("|", "\\|")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

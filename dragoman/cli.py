@@ -109,10 +109,16 @@ class _Parser(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print what is wrong and leave with exit code 2."""
         message = re.sub(r"\s+", " ", message).strip()
+        message = re.sub(
+            r'Parser key "([\w.]+)": Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)',
+            lambda m: f"{m[1]} must be one of {m[2]}, not {m[3]!r}",
+            message,
+        ).replace("Parser key ", "")
         keys = [action.dest for action in self._actions]
         unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
         if unknown and unknown[2].replace("-", "_") not in keys:
-            message = f"unknown setting {unknown[2]}{_nearest(unknown[2].replace('-', '_'), keys)}"
+            name = unknown[2].replace("-", "_")
+            message = f"unknown setting {name}{_nearest(name, keys)}"
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
 

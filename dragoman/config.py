@@ -229,7 +229,7 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run: from parallel text to a model folder."""
+    """Train a translator: from parallel text to a model folder."""
 
     source: str
     """Language code of the source: the suffix of its files, and its key in JSONL."""
@@ -244,7 +244,8 @@ class TrainConfig:
     """Validation text, as in --train. Without it, pairs are held out of the training text, by distinct source
     sentence, and written to OUT/heldout."""
     preset: Literal["tiny", "small", "base", "big"] = "base"
-    """Starting values for the settings below."""
+    """Starting values for the settings below: tiny and small for tens of thousands of sentence pairs, base and big
+    (the paper's) for millions."""
     max_minutes: float = 0.0
     """Stop after this many minutes of training; 0 is no limit."""
     max_steps: int = 0
@@ -298,9 +299,12 @@ def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> 
     }
 
 
+# The paper's warm-up of 4,000 steps is longer than many a run on tens of thousands of sentences.
+_SHORT_RUN = {"optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
+
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": _shape(4, 128, 256, 4, 0.3),
-    "small": _shape(3, 256, 1024, 4, 0.1),
+    "tiny": _shape(4, 128, 256, 4, 0.3) | _SHORT_RUN | {"optimizer.peak_lr": 4e-3, "optimizer.warmup_steps": 1000},
+    "small": _shape(3, 256, 1024, 4, 0.15) | _SHORT_RUN | {"optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400},
     "base": _shape(6, 512, 2048, 8, 0.1) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
     "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
 }
@@ -349,7 +353,7 @@ class EvaluateConfig(SearchConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig:
-    """Print the log-probability of each given target, its score and its number of subwords, tab-separated."""
+    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines."""
 
     folder: str
     """The model folder."""

@@ -43,6 +43,12 @@ def test_links_into_the_repository_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_results_page_is_what_the_results_say() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    script = "import report; print(report.render(), end='')"
+    assert run(f'{sys.executable} -c "{script}"', ROOT / "benchmarks") == page
+
+
 @pytest.mark.timeout(300)
 def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     phrasebook = generate_phrasebook()
@@ -53,7 +59,7 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     ):
         for language, side in (("en", 0), ("de", 1)):
             (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
-    train, translate, evaluate = SHELL[-1].strip().splitlines()
+    train, translate, evaluate = SHELL[-1].replace("\\\n", "").strip().splitlines()
     assert "--max-minutes 60" in train
     small = "--max-steps 6 --validation.every 3 --model.d-model 32 --model.d-ff 64 --text.vocab-size 500"
     run(f"{train} {small}", tmp_path)  # the same command, on less than an hour of text

@@ -77,12 +77,12 @@ def _padded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
     """Cut a sorted text into batches within the budget; whole multiples of sentences where there are enough."""
-    batches = []
-    start = longest = 0
+    batches, padded = [], lengths.tolist()
+    start = 0
     while start < len(order):
         end, longest = start, 0
-        while end < len(order) and (end - start + 1) * max(longest, lengths[end]) <= batch_tokens:
-            longest = max(longest, lengths[end])
+        while end < len(order) and (end - start + 1) * max(longest, padded[end]) <= batch_tokens:
+            longest = max(longest, padded[end])
             end += 1
         if end < len(order) and end - start > MULTIPLE:
             end -= (end - start) % MULTIPLE

@@ -14,9 +14,10 @@ from pathlib import Path
 from dragoman.config import DragomanError, TextConfig, TrainConfig
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
+_PAIRS_BETWEEN_REPORTS = 500_000
 
 Report = Callable[[str], None]
 """Takes one line for people."""
@@ -81,6 +82,8 @@ def _prepare(config: TrainConfig, folder: Path, report: Report) -> None:
     if held_out:
         _write_held_out(config, held_out, report)
     vocabulary = _learn(sample, config.text, report)
+    for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE):
+        (folder / name).unlink(missing_ok=True)
     for name, content in vocabulary.files().items():
         (folder / name).write_bytes(content)
 
@@ -89,8 +92,12 @@ def _prepare(config: TrainConfig, folder: Path, report: Report) -> None:
             if not (held_out and holds_out(pair[0], held_out)):
                 yield pair
 
+    def tell(read: int) -> None:
+        if read % _PAIRS_BETWEEN_REPORTS == 0:
+            report(f"encoded {read:,} of {count:,} pairs")
+
     report(f"encoding {count:,} pairs")
-    build_store(training_pairs(), vocabulary, folder / "train", config.text.max_length)
+    build_store(training_pairs(), vocabulary, folder / "train", config.text.max_length, tell)
     valid = read_pairs(_validation_texts(config), config.source, config.target)
     build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1)
 

@@ -120,11 +120,12 @@ class Trainer:
         self.progress = Progress()
         self._validate_translations = validate
         self._kept_scores: dict[str, float] = {}
+        self._consecutive_skips = 0
         self._resume()
 
     def run(self) -> Outcome:
         """Train until a limit or the patience is reached, or a signal asks to stop."""
-        if self.progress.finished and not self._reached_limit_is_stale():
+        if self.progress.finished and not self._has_room():
             return Outcome("already finished", self.progress, self._kept_scores)
         self.progress.finished = False
         with Recorder(self.out, self.progress.step) as self.recorder, StopRequest() as stop:
@@ -203,8 +204,6 @@ class Trainer:
                 f"the gradient was not finite for {_MOST_SKIPPED} steps in a row (step {self.progress.step:,}): lower "
                 f"the learning rate; the last good checkpoint is in {self.out}"
             )
-
-    _consecutive_skips = 0
 
     # ---- validation and what is kept
 
@@ -300,8 +299,8 @@ class Trainer:
     def _out_of_patience(self) -> bool:
         return 0 < self.config.validation.patience <= self.progress.stale
 
-    def _reached_limit_is_stale(self) -> bool:
-        """Whether a finished run was given more room: then it goes on."""
+    def _has_room(self) -> bool:
+        """Whether a finished run was given higher limits: then it goes on."""
         return self._done() < 1.0 and not self._out_of_patience()
 
     # ---- saving and resuming

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from dragoman.training.recorder import METRICS_FILE, TENSORBOARD_FOLDER, Recorder
+from dragoman.checkpoint import METRICS_FILE
+from dragoman.training.recorder import Recorder
 
 
 def record_steps(folder: Path, steps: range, after_step: int = 0, run: str = "first") -> None:
@@ -68,7 +69,7 @@ def test_a_whole_last_line_without_its_newline_is_kept(tmp_path: Path) -> None:
 def test_tensorboard_shows_the_same_numbers_and_forgets_the_same_steps(tmp_path: Path) -> None:
     record_steps(tmp_path, range(1, 7))
     record_steps(tmp_path, range(5, 8), after_step=4)
-    events = EventAccumulator(str(tmp_path / TENSORBOARD_FOLDER)).Reload()
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(event.step, event.value) for event in events.Scalars("train/loss")] == [(s, s / 2) for s in range(1, 8)]
 
 

@@ -1,0 +1,54 @@
+"""Write docs/results.md from what benchmarks/results holds; `make docs` calls it.
+
+python benchmarks/report.py
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+TITLES = {
+    "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
+    "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
+    "memory": "Memory of training the base model",
+    "preparation": "Preparing two million sentence pairs",
+}
+
+
+def rows(value: Any, name: str = "") -> Iterator[str]:
+    """Nested results as table rows with dotted names."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from rows(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list):
+        yield f"| {name} | {'<br>'.join(map(str, value))} |"
+    else:
+        text = f"{value:,.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+        yield f"| {name} | {text} |"
+
+
+def render() -> str:
+    """The page."""
+    parts = ["# What was measured\n\nWritten by `python benchmarks/report.py` from `benchmarks/results/`.\n"]
+    for name, title in TITLES.items():
+        path = ROOT / "benchmarks" / "results" / f"{name}.json"
+        if not path.is_file():
+            continue
+        record = json.loads(path.read_text(encoding="utf-8"))
+        commands = "\n".join(record.get("commands") or [record["command"]])
+        hardware = record["hardware"]
+        where = (
+            f"{hardware['cores']} cores of {hardware['processor']}{' with AMX' if hardware['amx'] else ''}, "
+            f"{hardware['memory_gib']} GiB, Python {hardware['python']}, torch {hardware['torch']}"
+        )
+        table = "\n".join(row for row in rows(record["result"]))
+        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n| | |\n|---|---|\n{table}\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    (ROOT / "docs" / "results.md").write_text(render(), encoding="utf-8")
