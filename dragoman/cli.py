@@ -103,21 +103,30 @@ def _first_sentence(config: type) -> str:
     return re.split(r"[:.](?:\s|$)", (config.__doc__ or "").strip(), maxsplit=1)[0]
 
 
+# jsonargparse's wordings, and ours
+_WORDINGS = (
+    (r'Parser key "([\w.]+)": Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)', r"\1 must be one of \2, not \3"),
+    (r'Parser key "([\w.]+)": Expected a <class \'(\w+)\'>\. Got value: (.*)', r"\1 must be \2, not \3"),
+    (r"'str' object does not support item assignment", "train and valid are lists: write them as [text, …]"),
+)
+
+
 class _Parser(ArgumentParser):
     """Complains in one sentence, and names the nearest key when one is unknown."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print what is wrong and leave with exit code 2."""
         message = re.sub(r"\s+", " ", message).strip()
-        message = re.sub(
-            r'Parser key "([\w.]+)": Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)',
-            lambda m: f"{m[1]} must be one of {m[2]}, not {m[3]!r}",
-            message,
-        ).replace("Parser key ", "")
+        for pattern, wording in _WORDINGS:
+            message = re.sub(pattern, wording, message)
+        required = re.fullmatch(r"the following arguments are required: (.*)", message)
+        if required:
+            flags = {action.dest: action.option_strings[-1:] for action in self._actions}
+            names = ((flags.get(name) or [name])[0] for name in required[1].split(", "))
+            message = f"these are required: {', '.join(names)}"
         keys = [action.dest for action in self._actions]
         unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
-        if unknown and unknown[2].replace("-", "_") not in keys:
-            name = unknown[2].replace("-", "_")
+        if unknown and (name := unknown[2].replace("-", "_")) not in keys:
             message = f"unknown setting {name}{_nearest(name, keys)}"
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 import yaml
@@ -74,6 +75,8 @@ def run_training(config: TrainConfig) -> Outcome:
     facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
     folder = ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs))
+    if outcome := trainer.finished():
+        return outcome
     write_atomically(out / RUN_FILE, _as_yaml(config))
     return trainer.run()
 
@@ -134,9 +137,7 @@ def _incoming(file: str) -> Iterator[list[str]]:
 
     def read() -> None:
         try:
-            # Not sys.stdin: at exit Python waits for its lock, which this thread may hold.
-            source = decode_lines(os.fdopen(0, "rb", closefd=False), "stdin") if file == "-" else read_lines(Path(file))
-            for line in source:
+            for line in decode_lines(_open_stdin(), "stdin") if file == "-" else read_lines(Path(file)):
                 waiting.put(line)
             waiting.put(None)
         except Exception as error:
@@ -156,6 +157,16 @@ def _incoming(file: str) -> Iterator[list[str]]:
             yield lines
         if isinstance(item, Exception):
             raise item
+
+
+def _open_stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise DragomanError("stdin is closed: name a file, or pipe the text in")
+    try:
+        # A file object of our own: at exit Python waits for sys.stdin's lock, which the reading thread may hold.
+        return os.fdopen(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # not a real file
+        return sys.stdin.buffer
 
 
 def evaluate(config: EvaluateConfig) -> int:

@@ -29,8 +29,9 @@ def run(command: str, folder: Path) -> str:
 
 def test_the_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"make (\w+)", README):
-        assert re.search(rf"^{target}:", makefile, re.M), target
+    for target in re.findall(r"^make (\w+)|`make (\w+)`", README, re.M):
+        name = "".join(target)
+        assert re.search(rf"^{name}:", makefile, re.M), name
 
 
 def test_the_table_of_verbs_is_complete() -> None:

@@ -123,10 +123,16 @@ class Trainer:
         self._consecutive_skips = 0
         self._resume()
 
+    def finished(self) -> Outcome | None:
+        """The outcome of a run that has finished and was not given more room since; None while there is work to do."""
+        if self.progress.finished and (self._done() >= 1.0 or self._out_of_patience()):
+            return Outcome("already finished", self.progress, self._kept_scores)
+        return None
+
     def run(self) -> Outcome:
         """Train until a limit or the patience is reached, or a signal asks to stop."""
-        if self.progress.finished and not self._has_room():
-            return Outcome("already finished", self.progress, self._kept_scores)
+        if outcome := self.finished():
+            return outcome
         self.progress.finished = False
         with Recorder(self.out, self.progress.step) as self.recorder, StopRequest() as stop:
             self._announce()
@@ -298,10 +304,6 @@ class Trainer:
 
     def _out_of_patience(self) -> bool:
         return 0 < self.config.validation.patience <= self.progress.stale
-
-    def _has_room(self) -> bool:
-        """Whether a finished run was given higher limits: then it goes on."""
-        return self._done() < 1.0 and not self._out_of_patience()
 
     # ---- saving and resuming
 
