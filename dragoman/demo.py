@@ -22,7 +22,8 @@ def demo(config: DemoConfig) -> int:
     """Write the phrasebook, train on it, score unseen sentences, translate some; returns the exit code."""
     out = Path(config.out)
     phrasebook, model = out / "phrasebook", out / "en-fr"
-    write_phrasebook(phrasebook)
+    if not (phrasebook / "test.fr").is_file():  # the last file to be written
+        write_phrasebook(phrasebook)
     outcome = run_training(demo_training(phrasebook, model))
     if outcome.reason == "interrupted":
         print(f"stopped after step {outcome.progress.step:,}; run it again to continue", file=sys.stderr)
