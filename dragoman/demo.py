@@ -36,7 +36,8 @@ def demo(config: DemoConfig) -> int:
     shown = [_GREETING, *(source for source, _ in pairs[:_SHOWN])]
     for source, translation in zip(shown, translator.translate(shown), strict=True):
         print(f"  {source}\n    → {translation.text}")
-    print(f"\nYour turn:  echo '{pairs[_SHOWN][0]}' | dragoman translate {model}")
+    another = next(source for source, _ in pairs[_SHOWN:] if "'" not in source)  # a shell would stumble over one
+    print(f"\nYour turn:  echo '{another}' | dragoman translate {model}")
     return 0
 
 
