@@ -162,8 +162,13 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        before = "; what was there before is intact" if path.exists() else ""
-        raise DragomanError(f"{path}: could not be saved ({error.strerror}){before}") from None
+        raise _not_saved(path, error) from None
+
+
+def _not_saved(path: Path, error: OSError | RuntimeError) -> DragomanError:
+    reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
+    before = "; what was there before is intact" if path.exists() else ""
+    return DragomanError(f"{path}: could not be saved ({reason}){before}; make room and run the same command again")
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
@@ -272,8 +277,7 @@ def save_training_state(folder: Path, state: dict[str, Any]) -> None:
         partial.replace(final)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         partial.unlink(missing_ok=True)
-        reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
-        raise DragomanError(f"{final}: could not be saved ({reason}); the checkpoint before is intact") from None
+        raise _not_saved(final, error) from None
 
 
 def load_training_state(folder: Path) -> dict[str, Any] | None:
