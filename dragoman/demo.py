@@ -51,7 +51,7 @@ def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
         valid=[str(phrasebook / "valid")],
         out=str(model),
         preset="tiny",
-        max_steps=600,
+        max_steps=800,
         model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.1),
         text=TextConfig(vocab_size=2000),
         optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=3072),
