@@ -147,7 +147,7 @@ def _parse(name: str, arguments: Sequence[str]) -> Any:
     if name == "train":
         parser.set_defaults(PRESETS.get(_preset(arguments), {}))
     try:
-        return _build(verb.config, parser.parse_args(arguments), "")
+        return _build(verb.config, parser.parse_args(arguments))
     except UnicodeDecodeError:
         raise ConfigError("the --config file is not UTF-8") from None
     except TypeError as error:
@@ -204,14 +204,14 @@ def _preset(arguments: Sequence[str]) -> str:
     return preset
 
 
-def _build(config: type[_Config], values: Namespace, prefix: str) -> _Config:
+def _build(config: type[_Config], values: Namespace) -> _Config:
     """The config dataclass from the parsed namespace."""
     types = get_type_hints(config)
     chosen: dict[str, Any] = {}
     for field in fields(config):  # type: ignore[arg-type]
         value = values.get(field.name)
         if is_dataclass(types[field.name]):
-            chosen[field.name] = _build(types[field.name], value, f"{prefix}{field.name}.")
+            chosen[field.name] = _build(types[field.name], value)
         elif value is not None:
             chosen[field.name] = value
     return config(**chosen)

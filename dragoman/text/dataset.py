@@ -110,6 +110,7 @@ class _SideWriter:
         self._ends: BinaryIO = (folder / f"{name}.ends").open("wb")
 
     def write(self, sentences: Sequence[Sequence[int]]) -> None:
+        """Append sentences."""
         lengths = np.fromiter((len(ids) for ids in sentences), dtype=np.int64, count=len(sentences))
         ends = self.total + lengths.cumsum()
         flat = np.fromiter((i for ids in sentences for i in ids), dtype=self._dtype, count=int(lengths.sum()))

@@ -78,6 +78,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
+        """The loss; states (N, D), weight (V, D), target (N). Both gradients are ready when it returns."""
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
         with torch.autocast(device, enabled=False):
@@ -96,6 +97,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        """Scale the gradients that forward left."""
         grad_states, grad_weight = ctx.saved_tensors
         return grad_states * gradients[0], grad_weight * gradients[0], None, None
 
