@@ -21,8 +21,9 @@ import yaml
 from docstring_parser import parse_from_object
 from jsonargparse import ArgumentParser, Namespace
 
-from dragoman import config as settings
-from dragoman.config import PRESETS, ConfigError, DragomanError
+from dragoman import options
+from dragoman.config import PRESETS, ConfigError, DragomanError, TrainConfig
+from dragoman.options import ALONE
 
 _Config = TypeVar("_Config")
 
@@ -38,14 +39,14 @@ class _Verb:
 
 
 VERBS = {
-    "demo": _Verb(settings.DemoConfig, "dragoman.demo", ()),
-    "train": _Verb(
-        settings.TrainConfig, "dragoman.commands", (), ("model.source_vocab_size", "model.target_vocab_size")
-    ),
-    "translate": _Verb(settings.TranslateConfig, "dragoman.commands", ("folder", "file")),
-    "evaluate": _Verb(settings.EvaluateConfig, "dragoman.commands"),
-    "score": _Verb(settings.ScoreConfig, "dragoman.commands"),
-    "average": _Verb(settings.AverageConfig, "dragoman.commands"),
+    "demo": _Verb(options.DemoConfig, "dragoman.demo", ()),
+    "train": _Verb(TrainConfig, "dragoman.commands", (), ("model.source_vocab_size", "model.target_vocab_size")),
+    "translate": _Verb(options.TranslateConfig, "dragoman.commands", ("folder", "file")),
+    "evaluate": _Verb(options.EvaluateConfig, "dragoman.commands"),
+    "score": _Verb(options.ScoreConfig, "dragoman.commands"),
+    "inspect": _Verb(options.InspectConfig, "dragoman.views", ("folder", "sentence"), ("n_best", "batch_tokens")),
+    "figures": _Verb(options.FiguresConfig, "dragoman.views", ("out",)),
+    "average": _Verb(options.AverageConfig, "dragoman.commands"),
 }
 
 
@@ -176,15 +177,17 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
             _add_fields(group, kind, f"{name}.", verb)  # type: ignore[arg-type]
             continue
         required = field.default is MISSING and field.default_factory is MISSING
-        options: dict[str, Any] = {"help": texts.get(field.name, "").replace("%", "%%")}
+        argument: dict[str, Any] = {"help": texts.get(field.name, "").replace("%", "%%")}
         if kind == list[str]:
-            options |= {"nargs": "+", "type": str, "metavar": "TEXT"}
+            argument |= {"nargs": "+", "type": str, "metavar": "TEXT"}
         else:
-            options |= {"type": kind} | ({} if required else {"default": field.default})
+            argument |= {"type": kind} | ({} if required else {"default": field.default})
+        alone = True if kind is bool else field.metadata.get(ALONE)
         if name in verb.positionals:
-            parser.add_argument(name, **options, **({} if required else {"nargs": "?"}))
+            parser.add_argument(name, **argument, **({} if required else {"nargs": "?"}))
         else:
-            parser.add_argument("--" + name.replace("_", "-"), required=required, **options)
+            argument |= {} if alone is None else {"nargs": "?", "const": alone}
+            parser.add_argument("--" + name.replace("_", "-"), required=required, **argument)
 
 
 def _preset(arguments: Sequence[str]) -> str:

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import torch
 import yaml
@@ -28,18 +28,12 @@ from dragoman.checkpoint import (
     remove_run,
     write_atomically,
 )
-from dragoman.config import (
-    AverageConfig,
-    DragomanError,
-    EvaluateConfig,
-    ScoreConfig,
-    SearchConfig,
-    TrainConfig,
-    TranslateConfig,
-)
+from dragoman.config import DragomanError, SearchConfig, TrainConfig
+from dragoman.inference.alignment import Alignment
 from dragoman.inference.evaluation import evaluate as evaluate_translations
 from dragoman.inference.translator import Translation, Translator
 from dragoman.model.transformer import Transformer
+from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.text.corpus import Pair, decode_lines, read_lines, read_pairs
 from dragoman.text.preparation import prepare_text
 from dragoman.training.precision import choose_device, use_bf16
@@ -113,22 +107,55 @@ def translate(config: TranslateConfig) -> int:
     for lines in _incoming(config.file):
         with _naming("stdin" if config.file == "-" else config.file):
             translations = translator.translate(lines, config, first_line=done + 1)
-        for translation in translations:
-            print(_format(done, translation, config))
+        shown = [[t, *t.alternatives] for t in translations]
+        alignments = _alignments(translator, lines, shown, config)
+        for candidates in shown:
+            print(_format(done, candidates, [next(alignments) for _ in candidates], config))
             done += 1
         sys.stdout.flush()
     return 0
 
 
-def _format(number: int, translation: Translation, config: TranslateConfig) -> str:
-    candidates = [translation, *translation.alternatives]
+def _alignments(
+    translator: Translator, lines: Sequence[str], shown: Sequence[Sequence[Translation]], config: TranslateConfig
+) -> Iterator[Alignment | None]:
+    """The alignment of every candidate in turn; None for each where none is asked for."""
+    if config.alignments == "none":
+        return repeat(None)
+    sources = [line for line, candidates in zip(lines, shown, strict=True) for _ in candidates]
+    translations = [translation for candidates in shown for translation in candidates]
+    return iter(translator.align(sources, translations, config.alignment_layer, config.alignments))
+
+
+def _format(
+    number: int,
+    candidates: Sequence[Translation],
+    alignments: Sequence[Alignment | None],
+    config: TranslateConfig,
+) -> str:
     if config.format == "json":
-        keys = ("text", "log_prob", "score")
-        best, *others = ({key: getattr(candidate, key) for key in keys} for candidate in candidates)
+        best, *others = (
+            _as_json(candidate, alignment) for candidate, alignment in zip(candidates, alignments, strict=True)
+        )
         return json.dumps(best | ({"alternatives": others} if config.n_best > 1 else {}), ensure_ascii=False)
+    lines = [candidate.text for candidate in candidates]
     if config.format == "moses" or config.n_best > 1:
-        return "\n".join(f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates)
-    return translation.text
+        lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates]
+    return "\n".join(
+        line if alignment is None else f"{line} ||| {alignment.pharaoh()}"
+        for line, alignment in zip(lines, alignments, strict=True)
+    )
+
+
+def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:
+    values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
+    if alignment is None:
+        return values
+    return values | {
+        "alignment": alignment.links,
+        "source_tokens": alignment.source,
+        "target_tokens": alignment.target,
+    }
 
 
 def _incoming(file: str) -> Iterator[list[str]]:

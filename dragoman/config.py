@@ -20,23 +20,27 @@ class ConfigError(DragomanError, ValueError):
     """A setting with an impossible value, or two settings that exclude each other."""
 
 
-def _require(condition: bool, message: str) -> None:
+def require(condition: bool, message: str) -> None:
+    """Raise ConfigError with this message unless the condition holds."""
     if not condition:
         raise ConfigError(message)
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    _require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ConfigError unless the value is one of the choices."""
+    require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
-def _require_at_least(minimum: float, settings: dict[str, float]) -> None:
+def require_at_least(minimum: float, settings: dict[str, float]) -> None:
+    """Raise ConfigError unless every setting, by name, is at least the minimum."""
     for name, value in settings.items():
-        _require(value >= minimum, f"{name} must be at least {minimum}, not {value}")
+        require(value >= minimum, f"{name} must be at least {minimum}, not {value}")
 
 
-def _require_probability(settings: dict[str, float]) -> None:
+def require_probability(settings: dict[str, float]) -> None:
+    """Raise ConfigError unless every setting, by name, is at least 0 and less than 1."""
     for name, value in settings.items():
-        _require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
+        require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
 
 
 @dataclass(frozen=True)
@@ -80,28 +84,28 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible shapes."""
-        _require_choice("norm", self.norm, ("post", "pre"))
-        _require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
-        _require_choice("activation", self.activation, ("relu", "gelu", "swish"))
-        _require(self.layer_norm_eps > 0, f"layer_norm_eps must be greater than 0, not {self.layer_norm_eps}")
+        require_choice("norm", self.norm, ("post", "pre"))
+        require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
+        require_choice("activation", self.activation, ("relu", "gelu", "swish"))
+        require(self.layer_norm_eps > 0, f"layer_norm_eps must be greater than 0, not {self.layer_norm_eps}")
         sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
-        _require_at_least(1, {name: getattr(self, name) for name in sizes})
+        require_at_least(1, {name: getattr(self, name) for name in sizes})
         vocabularies = ("source_vocab_size", "target_vocab_size")
-        _require_at_least(4, {name: getattr(self, name) for name in vocabularies})
+        require_at_least(4, {name: getattr(self, name) for name in vocabularies})
         for name in (*sizes, *vocabularies):
-            _require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
-        _require_probability(
+            require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
+        require_probability(
             {name: getattr(self, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
         )
-        _require(
+        require(
             self.d_model % self.num_heads == 0,
             f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})",
         )
-        _require(
+        require(
             self.positions == "learned" or self.d_model % 2 == 0,
             f"d_model ({self.d_model}) must be even: each pair of dimensions is a sine and a cosine",
         )
-        _require(
+        require(
             not self.share_embeddings or self.source_vocab_size == self.target_vocab_size,
             "share_embeddings needs one joint vocabulary: set share_embeddings to false or use a joint vocabulary",
         )
@@ -133,9 +137,9 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        _require_at_least(300, {"vocab_size (256 of the subwords are the bytes)": self.vocab_size})
-        _require_at_least(1, {"sample_lines": self.sample_lines, "max_length": self.max_length})
-        _require(
+        require_at_least(300, {"vocab_size (256 of the subwords are the bytes)": self.vocab_size})
+        require_at_least(1, {"sample_lines": self.sample_lines, "max_length": self.max_length})
+        require(
             0.9 <= self.character_coverage <= 1.0,
             f"character_coverage must be between 0.9 and 1, not {self.character_coverage}",
         )
@@ -173,11 +177,11 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        _require_at_least(1, {name: getattr(self, name) for name in ("batch_tokens", "accumulate", "warmup_steps")})
-        _require_at_least(0, {"weight_decay": self.weight_decay, "clip_norm": self.clip_norm})
-        _require_probability({name: getattr(self, name) for name in ("beta1", "beta2", "label_smoothing")})
+        require_at_least(1, {name: getattr(self, name) for name in ("batch_tokens", "accumulate", "warmup_steps")})
+        require_at_least(0, {"weight_decay": self.weight_decay, "clip_norm": self.clip_norm})
+        require_probability({name: getattr(self, name) for name in ("beta1", "beta2", "label_smoothing")})
         for name in ("lr_scale", "peak_lr", "epsilon"):
-            _require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
+            require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -199,9 +203,9 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        _require_at_least(1, {name: getattr(self, name) for name in ("beam", "n_best", "max_length", "batch_tokens")})
-        _require_at_least(0, {"min_length": self.min_length, "length_penalty": self.length_penalty})
-        _require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
+        require_at_least(1, {name: getattr(self, name) for name in ("beam", "n_best", "max_length", "batch_tokens")})
+        require_at_least(0, {"min_length": self.min_length, "length_penalty": self.length_penalty})
+        require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
 
 
 @dataclass(frozen=True)
@@ -223,8 +227,8 @@ class ValidationConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        _require_at_least(1, {name: getattr(self, name) for name in ("every", "beam", "max_lines", "keep_last")})
-        _require_at_least(0, {"patience": self.patience})
+        require_at_least(1, {name: getattr(self, name) for name in ("every", "beam", "max_lines", "keep_last")})
+        require_at_least(0, {"patience": self.patience})
 
 
 @dataclass(frozen=True)
@@ -271,18 +275,18 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values and combinations."""
-        _require(bool(self.train), "train needs at least one text")
-        _require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
-        _require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
-        _require(
+        require(bool(self.train), "train needs at least one text")
+        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
+        require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
+        require(
             self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
             f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",
         )
-        _require(
+        require(
             self.text.vocabulary == "joint" or not self.model.share_embeddings,
             "separate vocabularies can't share embeddings: set model.share_embeddings to false",
         )
-        _require(
+        require(
             self.text.max_length < self.model.max_length,
             f"text.max_length ({self.text.max_length}) must be below model.max_length ({self.model.max_length})",
         )
@@ -317,77 +321,6 @@ def model_preset(name: str) -> ModelConfig:
     Raises:
         ConfigError: there is no preset of this name.
     """
-    _require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+    require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
     prefix = "model."
     return ModelConfig(**{key[len(prefix) :]: value for key, value in PRESETS[name].items() if key.startswith(prefix)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslateConfig(SearchConfig):
-    """Translate raw text, line by line: from a file or stdin to stdout."""
-
-    folder: str
-    """The model folder."""
-    file: str = "-"
-    """The text to translate; - is stdin."""
-    format: Literal["text", "moses", "json"] = "text"
-    """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
-    ||| score"; json: one object a line."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateConfig(SearchConfig):
-    """Translate a test text and score it: sacreBLEU and chrF2, with their signatures."""
-
-    folder: str
-    """The model folder."""
-    test: list[str]
-    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
-    json: str = ""
-    """Also write the scores, the settings and the translations to this file."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
-    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines."""
-
-    folder: str
-    """The model folder."""
-    test: list[str]
-    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
-    length_penalty: float = 0.6
-    """α; the score is the log-probability divided by ((5 + length) / 6)^α."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        _require_at_least(0, {"length_penalty": self.length_penalty})
-
-
-@dataclass(frozen=True, kw_only=True)
-class AverageConfig:
-    """Average the last checkpoints of a training run into a new model folder."""
-
-    folder: str
-    """The model folder of the run."""
-    out: str
-    """The model folder to write."""
-    last: int = 5
-    """How many checkpoints."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        _require_at_least(1, {"last": self.last})
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoConfig:
-    """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
-
-    out: str = "demo"
-    """Where to put the phrasebook and the model."""

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.commands import run_training
-from dragoman.config import DemoConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
+from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
+from dragoman.options import DemoConfig
 from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.training.precision import choose_device

@@ -26,7 +26,8 @@ from sacrebleu.metrics import BLEU
 import dragoman
 from dragoman.checkpoint import ModelFolder, average_weights, list_checkpoints, read_weights
 from dragoman.cli import VERBS, main
-from dragoman.config import PRESETS, TrainConfig, TranslateConfig
+from dragoman.config import PRESETS, TrainConfig
+from dragoman.options import TranslateConfig
 
 SUBJECTS = {"the cat": "die Katze", "the dog": "der Hund", "a bird": "ein Vogel", "my friend": "mein Freund"}
 VERB_FORMS = {"sees": "sieht", "likes": "mag", "hears": "hört"}

@@ -10,14 +10,20 @@ import yaml
 
 from dragoman import commands
 from dragoman.cli import main
-from dragoman.config import DragomanError, TranslateConfig
+from dragoman.config import DragomanError
+from dragoman.inference.alignment import Alignment
 from dragoman.inference.translator import Translation
+from dragoman.options import TranslateConfig
 
-BEST = Translation("eins", -1.0, -0.5, [7], [Translation("zwei", -2.0, -1.0, [8])])
+CANDIDATES = [Translation("eins", -1.0, -0.5, [7]), Translation("zwei", -2.0, -1.0, [8])]
+ALIGNMENTS = [Alignment([(1, 0)], ["a", "one"], ["eins"]), Alignment([(0, 0)], ["a", "one"], ["zwei"])]
 
 
-def shown(**settings: object) -> str:
-    return commands._format(3, BEST, TranslateConfig(folder="x", **settings))  # type: ignore[arg-type]
+def shown(aligned: bool = False, **settings: object) -> str:
+    config = TranslateConfig(folder="x", **settings)  # type: ignore[arg-type]
+    number = 2 if config.n_best > 1 or config.format == "moses" else 1
+    alignments = ALIGNMENTS if aligned else [None, None]
+    return commands._format(3, CANDIDATES[:number], alignments[:number], config)
 
 
 def test_text_is_the_best_translation_and_nothing_else() -> None:
@@ -33,6 +39,16 @@ def test_json_has_the_alternatives_when_they_were_asked_for() -> None:
     assert json.loads(shown(format="json")) == {"text": "eins", "log_prob": -1.0, "score": -0.5}
     alternatives = json.loads(shown(format="json", n_best=2))["alternatives"]
     assert alternatives == [{"text": "zwei", "log_prob": -2.0, "score": -1.0}]
+
+
+def test_alignments_follow_the_translation() -> None:
+    assert shown(aligned=True) == "eins ||| 1-0"
+    first, second = shown(aligned=True, n_best=2).split("\n")
+    assert first == "3 ||| eins ||| -1.0000 ||| -0.5000 ||| 1-0"
+    assert second == "3 ||| zwei ||| -2.0000 ||| -1.0000 ||| 0-0"
+    best = json.loads(shown(aligned=True, format="json", n_best=2))
+    assert best["alternatives"][0]["alignment"] == [[0, 0]]
+    assert (best["alignment"], best["source_tokens"], best["target_tokens"]) == ([[1, 0]], ["a", "one"], ["eins"])
 
 
 def test_lines_of_a_file_arrive_in_order_in_bounded_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.config import PRESETS, DemoConfig, TrainConfig
+from dragoman.config import PRESETS, TrainConfig
 from dragoman.demo import demo, demo_training
+from dragoman.options import DemoConfig
 
 
 def test_the_demo_trains_on_the_phrasebook_and_validates_on_its_validation_part(tmp_path: Path) -> None:

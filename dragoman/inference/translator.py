@@ -7,21 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import BOS, EOS, PAD, DragomanError, SearchConfig
-from dragoman.inference.rules import NEVER_WRITTEN, LengthPenalty, MinLength
+from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError, SearchConfig
+from dragoman.inference.alignment import NO_WORD, Alignment, Unit, align, alignment_layer, words_of
+from dragoman.inference.rules import NEVER_WRITTEN, LengthPenalty, MinLength, Rule
 from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.inspection.evidence import BeamRecorder, beam_tree, predictions
+from dragoman.inspection.record import Candidate, Inspection
+from dragoman.model.attention import AttentionMaps
 from dragoman.model.layers import DecoderCache
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right, plan_in_order
+
+_ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
+_LIKELIEST = 6
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,122 @@ class Translator:
                 scores[i] = PairScore(log_prob, len(targets[i]))
         return scores
 
+    def align(
+        self,
+        sources: Sequence[str],
+        translations: Sequence[Translation],
+        layer: int = 0,
+        unit: Unit = "words",
+        first_line: int = 1,
+    ) -> list[Alignment]:
+        """Which source word each word of a translation comes from, read off the cross-attention; in order.
+
+        Args:
+            sources: raw lines.
+            translations: their translations.
+            layer: the decoder layer to look at, from 1; 0 for the one that `alignment_layer` recommends.
+            unit: words, which are what spaces separate, or subwords.
+            first_line: number of the first line; messages count from it.
+
+        Raises:
+            ConfigError: the decoder has no such layer.
+            DragomanError: a line is longer than the model can take.
+        """
+        name = f"decoder.{self._aligning_layer(layer)}.cross_attention"
+        encoded = self._encode_source(sources, first_line)
+        targets = [[*translation.subwords, EOS] for translation in translations]
+        lengths = np.array([max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)], dtype=np.int64)
+        alignments = [Alignment([], [], []) for _ in encoded]
+        for batch in plan_in_order(lengths, _ALIGNED_TOKENS):
+            indices = batch.tolist()
+            _, maps = self._force([encoded[i] for i in indices], [targets[i] for i in indices])
+            for i, weights in zip(indices, maps[name].cpu(), strict=True):
+                source_words, sources_shown = self._words(encoded[i], "source", unit)
+                target_words, targets_shown = self._words(targets[i], "target", unit)
+                alignments[i] = Alignment(align(weights, source_words, target_words), sources_shown, targets_shown)
+        return alignments
+
+    def inspect(
+        self, sentence: str, config: SearchConfig | None = None, translation: str | None = None, layer: int = 0
+    ) -> Inspection:
+        """Translate one sentence and keep all that happened: attention, probabilities, the beam, the alignment.
+
+        Args:
+            sentence: a line of raw text.
+            config: beam, length penalty, …; every hypothesis that the search finishes is kept, whatever n_best says.
+            translation: look at this translation instead of the model's best one.
+            layer: the decoder layer that the alignment is read from, from 1; 0 for the recommended one.
+
+        Raises:
+            ConfigError: the decoder has no such layer.
+            DragomanError: the sentence is empty, or it or the translation is longer than the model can take.
+        """
+        config = config or SearchConfig()
+        source = self._encode_source([sentence], 1)[0]
+        if len(source) == 1:
+            raise DragomanError("the sentence is empty: there is nothing to inspect")
+        recorder = BeamRecorder()
+        hypotheses = self._search([source], replace(config, n_best=config.beam), recorder)[0]
+        given = hypotheses[0].tokens if translation is None else self.vocabulary.target.encode([translation])[0]
+        target = [*given, EOS]
+        self._check_lengths([target], "target", 1)
+        forced, maps = self._force([source], [target])
+        log_probs = forced[0, : len(target)].cpu()  # (T, V)
+        aligning = self._aligning_layer(layer)
+        weights = {name: _without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()}
+        (source_words, _), (target_words, _) = self._words(source, "source"), self._words(target, "target")
+        total = PairScore(float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum()), len(target))
+        subwords = self.vocabulary.target
+        return Inspection(
+            languages=(self.folder.direction.source, self.folder.direction.target),
+            facts=self._facts(config),
+            source=sentence,
+            target=subwords.decode([given])[0] if translation is None else translation,
+            source_pieces=self.vocabulary.source.pieces(source),
+            inputs=subwords.pieces([BOS, *given]),
+            outputs=subwords.pieces(target),
+            predictions=predictions(log_probs, target, subwords, _LIKELIEST),
+            log_prob=total.log_prob,
+            score=total.score(config.length_penalty),
+            candidates=[self._to_candidate(hypothesis) for hypothesis in hypotheses],
+            chosen=next((i for i, h in enumerate(hypotheses) if h.tokens == given), -1),
+            tree=beam_tree(recorder, hypotheses, subwords),
+            maps={name: block.numpy() for name, block in weights.items()},
+            source_words=source_words,
+            target_words=target_words,
+            alignment=align(weights[f"decoder.{aligning}.cross_attention"], source_words, target_words),
+            alignment_layer=aligning,
+        )
+
+    def _facts(self, config: SearchConfig) -> dict[str, Any]:
+        facts = {"parameters": self.model.num_parameters, **asdict(self.model.config)}
+        return facts | {"beam": config.beam, "length_penalty": config.length_penalty}
+
+    def _to_candidate(self, hypothesis: Hypothesis) -> Candidate:
+        subwords = self.vocabulary.target
+        pieces = subwords.pieces([*hypothesis.tokens, EOS])
+        return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, hypothesis.log_prob, hypothesis.score)
+
+    def _aligning_layer(self, layer: int) -> int:
+        layers = self.model.config.num_decoder_layers
+        if not 0 <= layer <= layers:
+            raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
+        return layer - 1 if layer else alignment_layer(layers)
+
+    def _words(
+        self, ids: list[int], side: Literal["source", "target"], unit: Unit = "words"
+    ) -> tuple[list[int], list[str]]:
+        """The word that each subword belongs to, and the words; ids end with EOS."""
+        subwords = self.vocabulary.source if side == "source" else self.vocabulary.target
+        pieces = subwords.pieces(ids[:-1])
+        places = words_of(pieces, unit)
+        if unit == "subwords":
+            return [*places, NO_WORD], pieces
+        words: list[list[int]] = [[] for _ in range(max(places, default=NO_WORD) + 1)]
+        for token, place in zip(ids, places, strict=False):
+            words[place].append(token)
+        return [*places, NO_WORD], subwords.decode(words)
+
     def _encode_source(self, lines: Sequence[str], first_line: int) -> list[list[int]]:
         encoded = [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
         self._check_lengths(encoded, "source", first_line)
@@ -176,7 +300,7 @@ class Translator:
         return Translation(best.text, best.log_prob, best.score, best.subwords, others)
 
     @torch.inference_mode()
-    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+    def _search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
         with self._evaluating():
             source = torch.from_numpy(pad_right(sources)).to(self.device)
             source_mask = padding_mask(source, PAD)
@@ -184,7 +308,7 @@ class Translator:
             state = TransformerState(memory, source_mask, self.model.start_cache(memory))
             longest = self.model.config.max_length - 1
             max_lengths = [min(len(ids) + config.max_length, longest) for ids in sources]
-            rules = (NEVER_WRITTEN, MinLength(config.min_length))
+            rules: list[Rule] = [NEVER_WRITTEN, MinLength(config.min_length), *more_rules]
             return search(self._step, state, max_lengths, config, rules, self.device)
 
     def _step(self, last: Tensor, state: SearchState) -> Tensor:
@@ -192,15 +316,23 @@ class Translator:
         logits = self.model.decode(last[:, None], state.memory, state.source_mask, state.cache)
         return logits[:, -1].log_softmax(dim=-1, dtype=torch.float32)  # (N, V)
 
-    @torch.inference_mode()
     def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+        log_probs, _ = self._force(sources, targets, need_maps=False)
+        target_output = torch.from_numpy(pad_right(targets)).to(self.device)
+        chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
+        return chosen.masked_fill(target_output == PAD, 0.0).double().sum(dim=1).tolist()
+
+    @torch.inference_mode()
+    def _force(
+        self, sources: list[list[int]], targets: list[list[int]], need_maps: bool = True
+    ) -> tuple[Tensor, AttentionMaps]:
+        """Log-probabilities (B, T, V) of every next token along the targets, and the attention weights."""
         with self._evaluating():
             source = torch.from_numpy(pad_right(sources)).to(self.device)
             target_input = torch.from_numpy(pad_right([[BOS, *ids[:-1]] for ids in targets])).to(self.device)
-            target_output = torch.from_numpy(pad_right(targets)).to(self.device)
-            log_probs = self.model(source, target_input).log_softmax(dim=-1, dtype=torch.float32)  # (B, T, V)
-            chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
-            return chosen.masked_fill(target_output == PAD, 0.0).double().sum(dim=1).tolist()  # type: ignore[no-any-return]
+            maps: AttentionMaps = {}
+            logits = self.model(source, target_input, maps if need_maps else None)
+            return logits.log_softmax(dim=-1, dtype=torch.float32), maps
 
     @contextmanager
     def _evaluating(self) -> Iterator[None]:
@@ -212,3 +344,10 @@ class Translator:
                 yield
         finally:
             self.model.train(was_training)
+
+
+def _without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:
+    """The real rows and columns of one sentence's attention (H, T, S)."""
+    queries = source_length if block.startswith("encoder.") else target_length
+    keys = target_length if block.startswith("decoder.") and block.endswith(".self_attention") else source_length
+    return weights[:, :queries, :keys].float().cpu()

@@ -6,13 +6,17 @@ import pytest
 import torch
 
 from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig, TextConfig
+from dragoman.config import BOS, EOS, ConfigError, DragomanError, ModelConfig, SearchConfig, TextConfig
+from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
 from dragoman.inference.translator import PairScore, Translator
+from dragoman.model.attention import AttentionMaps
+from dragoman.model.masks import causal_mask
 from dragoman.model.transformer import Transformer
 from dragoman.text.subword import Vocabulary
 
 WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
 LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
+BLOCKS = [("encoder", "self_attention"), ("decoder", "self_attention"), ("decoder", "cross_attention")]
 
 
 def build(joint: bool = True, norm: str = "post", max_length: int = 64) -> Translator:
@@ -128,3 +132,97 @@ def test_progress_counts_the_lines() -> None:
     build().translate([*LINES, ""], SearchConfig(batch_tokens=200), done.append)
     assert sum(done) == len(LINES)
     assert len(done) > 1
+
+
+def forced(translator: Translator, sentence: str, target: list[int]) -> tuple[torch.Tensor, AttentionMaps]:
+    """An explicit forward pass, unpadded: log-probabilities (T, V), and the maps (1, H, T, S)."""
+    source = torch.tensor([[*translator.vocabulary.source.encode([sentence])[0], EOS]])
+    maps: AttentionMaps = {}
+    with torch.no_grad():
+        logits = translator.model(source, torch.tensor([[BOS, *target]]), maps)
+    return logits[0].log_softmax(dim=-1), maps
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_an_inspection_shows_what_a_forward_pass_computes(joint: bool, norm: str) -> None:
+    translator, sentence = build(joint, norm), LINES[11]
+    inspection = translator.inspect(sentence, SearchConfig(beam=3))
+    (best,) = translator.translate([sentence], SearchConfig(beam=3, n_best=3))
+    log_probs, maps = forced(translator, sentence, best.subwords)
+    names = [f"{part}.{i}.{kind}" for i in (0, 1) for part, kind in BLOCKS]
+    assert sorted(inspection.maps) == sorted(names) == sorted(maps)
+    for name, weights in inspection.maps.items():
+        assert weights.shape == maps[name].shape[1:]
+        assert weights == pytest.approx(maps[name][0].numpy(), abs=1e-6)
+        assert weights.sum(axis=-1) == pytest.approx(1.0, abs=1e-5)
+        if name.startswith("decoder") and name.endswith("self_attention"):
+            future = ~causal_mask(weights.shape[1])[0, 0].numpy()
+            assert (weights[:, future] == 0.0).all()
+    target = [*best.subwords, EOS]
+    probabilities = [float(row[token].exp()) for row, token in zip(log_probs, target, strict=True)]
+    assert [step.probability for step in inspection.predictions] == pytest.approx(probabilities, abs=1e-6)
+    assert inspection.log_prob == pytest.approx(best.log_prob, abs=1e-3)
+    assert inspection.score == pytest.approx(best.score, abs=1e-3)
+    assert (inspection.target, inspection.chosen) == (best.text, 0)
+    # The alternatives are those of translate, and their scores are what scoring them gives.
+    assert [c.text for c in inspection.candidates] == [best.text, *(a.text for a in best.alternatives)]
+    for shown, found in zip(inspection.candidates, [best, *best.alternatives], strict=True):
+        ids = [*translator.vocabulary.source.encode([sentence])[0], EOS]
+        (log_prob,) = translator._score([ids], [[*found.subwords, EOS]])
+        assert shown.log_prob == pytest.approx(log_prob, abs=1e-3)
+
+
+def test_any_translation_can_be_inspected() -> None:
+    translator = build()
+    wanted = "the old house"
+    inspection = translator.inspect(LINES[4], translation=wanted)
+    (score,) = translator.score([(LINES[4], wanted)])
+    assert (inspection.target, inspection.chosen) == (wanted, -1)
+    assert inspection.log_prob == pytest.approx(score.log_prob, abs=1e-4)
+    assert inspection.score == pytest.approx(score.score(0.6), abs=1e-4)
+    assert inspection.outputs == [
+        *translator.vocabulary.target.pieces(translator.vocabulary.target.encode([wanted])[0]),
+        "</s>",
+    ]
+    assert inspection.inputs[0] == "<s>"
+    assert inspection.inputs[1:] == inspection.outputs[:-1]
+    assert inspection.candidates == translator.inspect(LINES[4]).candidates  # the search is shown all the same
+    assert translator.inspect(LINES[4], translation="").outputs == ["</s>"]
+
+
+def test_what_cannot_be_inspected_is_refused() -> None:
+    translator = build(max_length=20)
+    for sentence in ("", "  "):
+        with pytest.raises(DragomanError, match="empty"):
+            translator.inspect(sentence)
+    with pytest.raises(DragomanError, match=r"target line 1 has .* at most 20"):
+        translator.inspect("cat", translation="dog cat " * 30)
+    for layer in (-1, 3):
+        with pytest.raises(ConfigError, match=r"alignment_layer.* 2 decoder layers"):
+            translator.inspect("cat", layer=layer)
+        with pytest.raises(ConfigError, match="alignment_layer"):
+            translator.align(["cat"], translator.translate(["cat"]), layer=layer)
+
+
+@pytest.mark.parametrize("unit", ["words", "subwords"])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer: int, unit: Unit) -> None:
+    translator = build()
+    lines = ["", *LINES[:12], " "]
+    translations = translator.translate(lines)
+    alignments = translator.align(lines, translations, layer, unit)
+    assert alignments[0].links == alignments[-1].links == []
+    for line, translation, alignment in zip(lines[1:-1], translations[1:-1], alignments[1:-1], strict=True):
+        _, maps = forced(translator, line, translation.subwords)
+        source = translator.vocabulary.source.pieces(translator.vocabulary.source.encode([line])[0])
+        target = translator.vocabulary.target.pieces(translation.subwords)
+        words = [[*words_of(pieces, unit), NO_WORD] for pieces in (source, target)]
+        assert alignment.links == align(maps[f"decoder.{layer - 1}.cross_attention"][0], words[0], words[1])
+        expected = (source, target) if unit == "subwords" else (line.split(" "), None)
+        assert alignment.source == expected[0]
+        assert len(alignment.target) == max(words[1]) + 1
+    inspected = translator.inspect(lines[3], layer=layer)
+    if unit == "words":
+        assert inspected.alignment == alignments[3].links
+        assert inspected.alignment_layer == layer - 1

@@ -1,0 +1,198 @@
+"""What one translation looked like from the inside.
+
+Shapes: S source subwords, T target steps (both count the `</s>`), H heads.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.checkpoint import write_atomically
+from dragoman.inference.alignment import Links
+from dragoman.inspection.page import render_page
+
+FloatArray = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A translation that the search finished."""
+
+    text: str
+    pieces: list[str]
+    """Its subwords and `</s>`."""
+    log_prob: float
+    """Natural logarithm of its probability, the end included."""
+    score: float
+    """log_prob divided by the length penalty."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expected at one step."""
+
+    piece: str
+    """The subword that the translation has here."""
+    probability: float
+    rank: int
+    """Its place in the vocabulary, by probability; the likeliest is 1."""
+    likeliest: list[tuple[str, float]]
+    """The most probable subwords and their probabilities, best first."""
+
+
+@dataclass(frozen=True)
+class BeamNode:
+    """One subword in the tree of all that the search looked into."""
+
+    parent: int
+    """Its place in the list of nodes; -1 for what begins a translation."""
+    depth: int
+    """Number of the step, from 0."""
+    piece: str
+    log_prob: float
+    """Of everything up to here."""
+    candidate: int
+    """The translation that ends here; -1 if none does."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A translation, opened. In a notebook it shows itself as a page.
+
+    Attention rows are the decoder's (or encoder's) queries, columns what they look at. Row t of the decoder's maps
+    belongs to the step that has just read `inputs[t]` and predicts `outputs[t]`.
+    """
+
+    languages: tuple[str, str]
+    """Codes of the source and the target language."""
+    facts: dict[str, Any]
+    """Model and search settings, for display."""
+    source: str
+    target: str
+    """The translation that is looked at; what the model wrote, or what was asked for."""
+    source_pieces: list[str]
+    """What the encoder reads (S): subwords as SentencePiece writes them, and `</s>`."""
+    inputs: list[str]
+    """What the decoder reads (T): `<s>`, then the translation."""
+    outputs: list[str]
+    """What the decoder is to predict (T): the translation, then `</s>`."""
+    predictions: list[Prediction]
+    """One for each step (T)."""
+    log_prob: float
+    """Natural logarithm of the probability of the translation that is looked at."""
+    score: float
+    """log_prob divided by the length penalty."""
+    candidates: list[Candidate]
+    """The best translations that the search found, best first."""
+    chosen: int
+    """The candidate that is looked at; -1 if the search did not find it."""
+    tree: list[BeamNode]
+    """What the search looked into; parents come before children."""
+    maps: dict[str, FloatArray]
+    """Attention weights by block, "encoder.0.self_attention", …: (H, S, S), (H, T, T) or (H, T, S)."""
+    source_words: list[int]
+    """The word that each source subword belongs to (S); -1 for `</s>`."""
+    target_words: list[int]
+    """The word that each output belongs to (T); -1 for `</s>`."""
+    alignment: Links
+    """Pairs (source word, target word)."""
+    alignment_layer: int
+    """The decoder layer, from 0, that the alignment was read from."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values and safe to show: control characters made visible, weights in base64.
+
+        A weight w is stored as the 16-bit integer round(65,535 w), little-endian, in the order (H, T, S).
+        """
+        shown: dict[str, Any] = _visible(asdict(replace(self, maps={})))
+        shown["maps"] = {name: {"shape": w.shape, "data": _packed(w)} for name, w in self.maps.items()}
+        shown["source_labels"] = readable(self.source_pieces)
+        shown["input_labels"], shown["output_labels"] = readable(self.inputs), readable(self.outputs)
+        for entry, candidate in zip(shown["candidates"], self.candidates, strict=True):
+            entry["labels"] = readable(candidate.pieces)
+        for entry, step in zip(shown["predictions"], self.predictions, strict=True):
+            entry["label"] = readable([step.piece])[0]
+            entry["likeliest"] = [(readable([piece])[0], p) for piece, p in step.likeliest]
+        for entry, node in zip(shown["tree"], self.tree, strict=True):
+            entry["label"] = readable([node.piece])[0]
+        return shown
+
+    def to_html(self) -> str:
+        """One self-contained page: no network, opens from disk."""
+        return render_page(self.to_dict())
+
+    def save_npz(self, path: Path) -> None:
+        """Write the arrays: every map under its name, subwords, probabilities, alignment.
+
+        Raises:
+            DragomanError: the file can't be written.
+        """
+        buffer = io.BytesIO()
+        arrays: dict[str, Any] = {
+            "source_pieces": np.array(self.source_pieces),
+            "inputs": np.array(self.inputs),
+            "outputs": np.array(self.outputs),
+            "probabilities": np.array([step.probability for step in self.predictions]),
+            "alignment": np.array(self.alignment, dtype=np.int64).reshape(-1, 2),
+        }
+        np.savez_compressed(buffer, **(arrays | self.maps))
+        write_atomically(path, buffer.getvalue())
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 800px; border: 0" title="translation"></iframe>'
+
+    def __str__(self) -> str:
+        """The sentence and its translation, on two lines."""
+        return f"{self.source}\n{self.target}"
+
+
+def _packed(weights: FloatArray) -> str:
+    return base64.b64encode(np.rint(weights * 65_535).astype("<u2").tobytes()).decode("ascii")
+
+
+def readable(pieces: Sequence[str]) -> list[str]:
+    """Labels for people: "▁" dropped before a word, "·" put before letters that continue one, bytes as ⟨E2⟩."""
+    labels = []
+    for piece in pieces:
+        if piece in ("<s>", "</s>"):
+            labels.append(piece)
+        elif piece == "▁":
+            labels.append("␣")
+        else:
+            if piece.startswith("<0x") and piece.endswith(">"):
+                piece = f"⟨{piece[3:-1]}⟩"
+            continues = not piece.startswith("▁") and piece[0].isalnum()
+            labels.append(visible("·" + piece if continues else piece.removeprefix("▁")))
+    return labels
+
+
+_JOINERS = "\u200c\u200d"  # part of the spelling of Persian, Hindi, …
+
+
+def visible(text: str) -> str:
+    """The text with control characters, those that turn the writing direction above all, spelt out as ⟨U+202E⟩."""
+    return "".join(
+        f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in _JOINERS else c
+        for c in text
+    )
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_visible(inner) for inner in value]
+    return value

@@ -1,0 +1,143 @@
+"""What each verb of the command line takes, training apart: frozen dataclasses as in config.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dragoman.config import SearchConfig, require, require_at_least
+
+ALONE = "alone"
+"""Key of a field's metadata: the value of its option when it is given without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig(SearchConfig):
+    """Translate raw text, line by line: from a file or stdin to stdout."""
+
+    folder: str
+    """The model folder."""
+    file: str = "-"
+    """The text to translate; - is stdin."""
+    format: Literal["text", "moses", "json"] = "text"
+    """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
+    ||| score"; json: one object a line."""
+    alignments: Literal["none", "words", "subwords"] = field(default="none", metadata={ALONE: "words"})
+    """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
+    from 0; in JSON with the words). Words are what spaces separate; subwords suit languages without spaces. Without
+    a value: words."""
+    alignment_layer: int = 0
+    """The decoder layer that alignments are read from, from 1; 0 is the recommended one, the last but one."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_at_least(0, {"alignment_layer": self.alignment_layer})
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(SearchConfig):
+    """Translate a test text and score it: sacreBLEU and chrF2, with their signatures."""
+
+    folder: str
+    """The model folder."""
+    test: list[str]
+    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    json: str = ""
+    """Also write the scores, the settings and the translations to this file."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines."""
+
+    folder: str
+    """The model folder."""
+    test: list[str]
+    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    length_penalty: float = 0.6
+    """α; the score is the log-probability divided by ((5 + length) / 6)^α."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require_at_least(0, {"length_penalty": self.length_penalty})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageConfig:
+    """Average the last checkpoints of a training run into a new model folder."""
+
+    folder: str
+    """The model folder of the run."""
+    out: str
+    """The model folder to write."""
+    last: int = 5
+    """How many checkpoints."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require_at_least(1, {"last": self.last})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoConfig:
+    """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
+
+    out: str = "demo"
+    """Where to put the phrasebook and the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectConfig(SearchConfig):
+    """Open one translation: attention of every layer and head, probabilities, the beam, the alignment."""
+
+    folder: str
+    """The model folder."""
+    sentence: str
+    """The sentence to translate."""
+    translation: str = ""
+    """Look at this translation instead of the model's own."""
+    out: str = ""
+    """The page to write; inspection.html unless --text, --npz or --png asks for something else."""
+    text: bool = False
+    """Print a summary for the terminal."""
+    npz: str = ""
+    """Write the arrays to this file, for numpy.load."""
+    png: str = ""
+    """Write a figure of each attention block into this folder."""
+    alignment_layer: int = 0
+    """The decoder layer that the alignment is read from, from 1; 0 is the recommended one, the last but one."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_at_least(0, {"alignment_layer": self.alignment_layer})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiguresConfig:
+    """Draw the Transformer's pictures: masks, positions, learning rate, label smoothing, attention step by step."""
+
+    out: str
+    """The folder to write to."""
+    format: Literal["png", "svg"] = "png"
+    """Kind of file."""
+    dpi: int = 200
+    """Pixels per inch of a PNG."""
+    model: str = ""
+    """A model folder: draw the attention of this translator, too."""
+    sentence: str = ""
+    """What the translator is to translate."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require_at_least(10, {"dpi": self.dpi})
+        require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")

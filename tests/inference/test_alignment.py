@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inference.alignment import NO_WORD, Alignment, align, alignment_layer, words_of
+
+
+def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
+    assert words_of(["▁the", "▁dog", "house", "▁", "<0xE2>", "s"]) == [0, 1, 1, 2, 2, 2]
+    assert words_of(["no", "mark", "▁b"]) == [0, 0, 1]
+    assert words_of([]) == []
+    assert words_of(["▁the", "▁dog", "house"], "subwords") == [0, 1, 2]
+
+
+@given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=8))
+def test_words_are_what_spaces_separate(words: list[str]) -> None:
+    pieces = [piece for word in words for piece in ("▁" + word[0], *word[1:])]
+    assert words_of(pieces)[-1] + 1 == len(" ".join(words).split(" "))
+
+
+def test_links_are_read_one_step_after_the_prediction_summed_over_source_and_averaged_over_target() -> None:
+    # Source words: 0 = subwords 0 and 1, 1 = subword 2; </s> is subword 3. Target: word 0 = steps 0 and 1, word 1 = 2.
+    source_words, target_words = [0, 0, 1, NO_WORD], [0, 0, 1, NO_WORD]
+    rows = torch.tensor(
+        [
+            [0.0, 0.0, 1.0, 0.0],  # predicts the first subword: says nothing
+            [0.1, 0.2, 0.5, 0.2],  # reads it: 0.3 for word 0, 0.5 for word 1
+            [0.3, 0.3, 0.1, 0.3],  # reads the second: 0.6, 0.1; together 0.9 against 0.6
+            [0.2, 0.0, 0.3, 0.5],  # reads target word 1: 0.2 against 0.3; most goes to </s>, which is no word
+        ]
+    )
+    assert align(rows[None], source_words, target_words) == [(0, 0), (1, 1)]
+    # The mean of the heads decides: another head that is surer the other way turns both links.
+    other = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    assert align(torch.stack((rows, other)), source_words, target_words) == [(1, 0), (0, 1)]
+
+
+@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000))
+def test_how_a_source_word_is_cut_does_not_matter(heads: int, targets: int, sources: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    weights = torch.rand(heads, targets + 1, sources + 1, dtype=torch.float64).softmax(dim=-1)
+    target_words = [*range(targets), NO_WORD]
+    whole = align(weights, [*range(sources), NO_WORD], target_words)
+    halves = (weights / 2).repeat_interleave(2, dim=-1)
+    cut = [word for place in range(sources) for word in (place, place)]
+    assert align(halves, [*cut, NO_WORD, NO_WORD], target_words) == whole
+    assert [target for _, target in whole] == list(range(targets))
+
+
+def test_nothing_aligns_with_an_empty_sentence() -> None:
+    assert align(torch.ones(1, 2, 1), [NO_WORD], [0, NO_WORD]) == []
+    assert align(torch.ones(1, 1, 2) / 2, [0, NO_WORD], [NO_WORD]) == []
+
+
+def test_padding_right_of_the_sentence_is_never_read() -> None:
+    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 9.0]]])
+    assert align(weights, [0, NO_WORD], [0, NO_WORD]) == [(0, 0)]
+
+
+def test_pharaoh_writes_source_before_target() -> None:
+    assert Alignment([(1, 0), (0, 1), (2, 1)], [], []).pharaoh() == "1-0 0-1 2-1"
+    assert Alignment([], [], []).pharaoh() == ""
+
+
+def test_the_recommended_layer_exists() -> None:
+    assert [alignment_layer(layers) for layers in (1, 2, 3, 6)] == [0, 0, 1, 4]

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import base64
+import html
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.config import DragomanError
+from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction, readable, visible
+
+HOSTILE = "a<script>alert('x')</script>\" & \u202eevil\u2066\u200f\x07\u2028"
+
+
+def example(**changes: object) -> Inspection:
+    rng = np.random.default_rng(1)
+    weights = rng.dirichlet(np.ones(3), size=(2, 2)).astype(np.float32)
+    record = Inspection(
+        languages=("en", "fr"),
+        facts={"num_heads": 2, "beam": 1},
+        source="a b",
+        target="c",
+        source_pieces=["▁a", "▁b", "</s>"],
+        inputs=["<s>", "▁c"],
+        outputs=["▁c", "</s>"],
+        predictions=[Prediction("▁c", 0.5, 1, [("▁c", 0.5), ("x", 0.2)]), Prediction("</s>", 0.9, 1, [("</s>", 0.9)])],
+        log_prob=-0.8,
+        score=-0.7,
+        candidates=[Candidate("c", ["▁c", "</s>"], -0.8, -0.7)],
+        chosen=0,
+        tree=[BeamNode(-1, 0, "▁c", -0.7, -1), BeamNode(0, 1, "</s>", -0.8, 0)],
+        maps={"decoder.0.cross_attention": weights},
+        source_words=[0, 1, -1],
+        target_words=[0, -1],
+        alignment=[(1, 0)],
+        alignment_layer=0,
+    )
+    return replace(record, **changes)  # type: ignore[arg-type]
+
+
+def test_labels_are_readable() -> None:
+    pieces = ["▁the", "dog", ",", "'s", "▁", "<0xE2>", "<s>", "</s>", "▁<b>", "字", "▁\u202e", "א"]
+    expected = ["the", "·dog", ",", "'s", "␣", "⟨E2⟩", "<s>", "</s>", "<b>", "·字", "⟨U+202E⟩", "·א"]
+    assert readable(pieces) == expected
+
+
+@given(st.text())
+def test_what_is_shown_cannot_turn_or_break_the_line(text: str) -> None:
+    shown = visible(text)
+    assert not set(shown) & set(
+        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u2028\u2029\n\r\x00\x1b"
+    )
+
+
+def test_what_spelling_needs_stays() -> None:
+    assert visible("می\u200cخواهم") == "می\u200cخواهم"
+    assert visible("क्\u200dष") == "क्\u200dष"
+
+
+def test_everything_is_json_and_the_weights_survive() -> None:
+    record = example(source=HOSTILE, facts={"note": HOSTILE})
+    data = json.loads(json.dumps(record.to_dict()))
+    assert "\u202e" not in json.dumps(data, ensure_ascii=False)
+    assert data["source"].startswith("a<script>")  # escaping is the page's task
+    packed = data["maps"]["decoder.0.cross_attention"]
+    weights = np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(packed["shape"]) / 65_535
+    assert np.abs(weights - record.maps["decoder.0.cross_attention"]).max() <= 0.5 / 65_535 + 1e-7
+    assert np.abs(weights.sum(axis=-1) - 1.0).max() < 3 / 65_535
+    assert data["source_labels"] == ["a", "b", "</s>"]
+    assert data["candidates"][0]["labels"] == data["output_labels"] == ["c", "</s>"]
+    assert data["predictions"][0]["likeliest"] == [["c", 0.5], ["·x", 0.2]]
+    assert [node["label"] for node in data["tree"]] == ["c", "</s>"]
+
+
+def test_zero_and_one_stay_exactly_so() -> None:
+    weights = np.array([[[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]], dtype=np.float32)
+    packed = example(maps={"m": weights}).to_dict()["maps"]["m"]
+    assert np.array_equal(np.frombuffer(base64.b64decode(packed["data"]), "<u2"), weights.ravel() * 65_535)
+
+
+def test_arrays_can_be_read_back(tmp_path: Path) -> None:
+    record = example()
+    record.save_npz(tmp_path / "arrays.npz")
+    with np.load(tmp_path / "arrays.npz", allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["decoder.0.cross_attention"], record.maps["decoder.0.cross_attention"])
+        assert arrays["source_pieces"].tolist() == record.source_pieces
+        assert arrays["outputs"].tolist() == record.outputs
+        assert arrays["probabilities"].tolist() == [0.5, 0.9]
+        assert arrays["alignment"].tolist() == [[1, 0]]
+    with pytest.raises(DragomanError, match=r"could not be saved"):
+        record.save_npz(tmp_path / "missing" / "arrays.npz")
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own() -> None:
+    record = example(source=HOSTILE)
+    shown = record._repr_html_()
+    assert shown.startswith('<iframe srcdoc="')
+    attribute = shown.split('srcdoc="')[1].split('"')[0]
+    assert html.unescape(attribute) == record.to_html()
+    assert str(record) == f"{HOSTILE}\nc"
