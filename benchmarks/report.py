@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
     "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
+    "alignments-en-de": "Word alignments from cross-attention, English–German",
+    "alignments-en-fr": "Word alignments from cross-attention, English–French",
     "memory": "Memory of training the base model",
     "preparation": "Preparing two million sentence pairs",
 }

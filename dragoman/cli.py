@@ -56,13 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal believes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
-    if not arguments or arguments[0] in ("-h", "--help", "--version"):
-        print(_overview() if arguments[:1] != ["--version"] else f"dragoman {_version()}")
-        return 0 if arguments else 2
-    name = arguments[0]
-    if name not in VERBS:
-        return _complain(f"there is no verb {name!r}{_nearest(name, VERBS)}; see dragoman --help", code=2)
     try:
+        if not arguments or arguments[0] in ("-h", "--help", "--version"):
+            print(_overview() if arguments[:1] != ["--version"] else f"dragoman {_version()}", flush=True)
+            return 0 if arguments else 2
+        name = arguments[0]
+        if name not in VERBS:
+            return _complain(f"there is no verb {name!r}{_nearest(name, VERBS)}; see dragoman --help", code=2)
         config = _parse(name, arguments[1:])
         verb = getattr(importlib.import_module(VERBS[name].module), name)
         return int(verb(config))

@@ -27,7 +27,8 @@ class TranslateConfig(SearchConfig):
     from 0; in JSON with the words). Words are what spaces separate; subwords suit languages without spaces. Without
     a value: words."""
     alignment_layer: int = 0
-    """The decoder layer that alignments are read from, from 1; 0 is the recommended one, the last but one."""
+    """The decoder layer that alignments are read from, from 1; 0 is the recommended one: the last, of six or more the
+    one before it."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
@@ -112,7 +113,8 @@ class InspectConfig(SearchConfig):
     png: str = ""
     """Write a figure of each attention block into this folder."""
     alignment_layer: int = 0
-    """The decoder layer that the alignment is read from, from 1; 0 is the recommended one, the last but one."""
+    """The decoder layer that the alignment is read from, from 1; 0 is the recommended one: the last, of six or more the
+    one before it."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 

@@ -11,6 +11,8 @@ from typing import Literal
 
 from torch import Tensor
 
+from dragoman.text.subword import SubwordModel
+
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""
 
@@ -55,23 +57,50 @@ def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
     return words
 
 
-def alignment_layer(num_layers: int) -> int:
-    """The decoder layer, counted from 0, whose cross-attention aligns best: the last but one.
+def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> tuple[list[int], list[str]]:
+    """The word that each subword belongs to, NO_WORD for the end, and the text of the words.
 
-    Chosen by alignment error rate on hand-aligned sentences: `benchmarks/alignments.py`.
+    Args:
+        ids: of a sentence, ending with EOS.
+        subwords: the model they are of.
+        unit: "subwords" lets each stand for itself, as SentencePiece writes it.
     """
-    return max(0, num_layers - 2)
+    pieces = subwords.pieces(ids[:-1])
+    places = words_of(pieces, unit)
+    if unit == "subwords":
+        return [*places, NO_WORD], pieces
+    words: list[list[int]] = [[] for _ in range(max(places, default=NO_WORD) + 1)]
+    for token, place in zip(ids[:-1], places, strict=True):
+        words[place].append(token)
+    return [*places, NO_WORD], subwords.decode(words)
+
+
+_WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
+
+
+def unit_of(language: str) -> Unit:
+    """What to align in a language: words, or subwords where it is written without spaces."""
+    return "subwords" if language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES else "words"
+
+
+def alignment_layer(num_layers: int) -> int:
+    """The decoder layer, counted from 0, whose cross-attention is to be read: the last one; of six or more, the one
+    before it.
+
+    The last one has the fewest alignment errors in models of two and three layers (`benchmarks/alignments.py`). For six
+    layers the choice is that of Garg et al. (2019), "Jointly Learning to Align and Translate with Transformer Models".
+    """
+    return num_layers - (2 if num_layers >= 6 else 1)
 
 
 def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
-    """Link each target word to the source word that is attended to most while it is the decoder's newest input.
+    """Link each target word to the source word that is attended to most by the steps that predict it.
 
-    That is one step after the word was predicted (Chen et al., 2020, "Accurate Word Alignment Induction from Neural
-    Machine Translation"). The heads are averaged, a source word's weight is the sum over its subwords, and a target
-    word's the mean over its own.
+    The heads are averaged, a source word's weight is the sum over its subwords, and a target word's the mean over its
+    own.
 
     Args:
-        weights: cross-attention (H, T, S); the row t belongs to the step that reads subword t - 1 and predicts t.
+        weights: cross-attention (H, T, S); row t belongs to the step that predicts subword t.
         source_words: word of each source subword (S), NO_WORD for `</s>`.
         target_words: word of each target subword (T), NO_WORD for `</s>`.
 
@@ -86,8 +115,7 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
     for step, target in enumerate(target_words):
         if target == NO_WORD:
             continue
-        reading = mean[step + 1]
         for place, source in enumerate(source_words):
             if source != NO_WORD:
-                totals[target][source] += reading[place]
+                totals[target][source] += mean[step][place]
     return [(row.index(max(row)), target) for target, row in enumerate(totals)]

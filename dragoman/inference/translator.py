@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,11 +16,11 @@ from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError, SearchConfig
-from dragoman.inference.alignment import NO_WORD, Alignment, Unit, align, alignment_layer, words_of
+from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, split_into_words
 from dragoman.inference.rules import NEVER_WRITTEN, LengthPenalty, MinLength, Rule
 from dragoman.inference.search import Hypothesis, SearchState, search
-from dragoman.inspection.evidence import BeamRecorder, beam_tree, predictions
-from dragoman.inspection.record import Candidate, Inspection
+from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
+from dragoman.inspection.record import Inspection
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.layers import DecoderCache
 from dragoman.model.masks import padding_mask
@@ -29,7 +28,6 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right, plan_in_order
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
-_LIKELIEST = 6
 
 
 @dataclass(frozen=True)
@@ -192,8 +190,8 @@ class Translator:
             indices = batch.tolist()
             _, maps = self._force([encoded[i] for i in indices], [targets[i] for i in indices])
             for i, weights in zip(indices, maps[name].cpu(), strict=True):
-                source_words, sources_shown = self._words(encoded[i], "source", unit)
-                target_words, targets_shown = self._words(targets[i], "target", unit)
+                source_words, sources_shown = split_into_words(encoded[i], self.vocabulary.source, unit)
+                target_words, targets_shown = split_into_words(targets[i], self.vocabulary.target, unit)
                 alignments[i] = Alignment(align(weights, source_words, target_words), sources_shown, targets_shown)
         return alignments
 
@@ -222,61 +220,21 @@ class Translator:
         target = [*given, EOS]
         self._check_lengths([target], "target", 1)
         forced, maps = self._force([source], [target])
-        log_probs = forced[0, : len(target)].cpu()  # (T, V)
-        aligning = self._aligning_layer(layer)
-        weights = {name: _without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()}
-        (source_words, _), (target_words, _) = self._words(source, "source"), self._words(target, "target")
-        total = PairScore(float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum()), len(target))
-        subwords = self.vocabulary.target
-        return Inspection(
-            languages=(self.folder.direction.source, self.folder.direction.target),
-            facts=self._facts(config),
-            source=sentence,
-            target=subwords.decode([given])[0] if translation is None else translation,
-            source_pieces=self.vocabulary.source.pieces(source),
-            inputs=subwords.pieces([BOS, *given]),
-            outputs=subwords.pieces(target),
-            predictions=predictions(log_probs, target, subwords, _LIKELIEST),
-            log_prob=total.log_prob,
-            score=total.score(config.length_penalty),
-            candidates=[self._to_candidate(hypothesis) for hypothesis in hypotheses],
-            chosen=next((i for i, h in enumerate(hypotheses) if h.tokens == given), -1),
-            tree=beam_tree(recorder, hypotheses, subwords),
-            maps={name: block.numpy() for name, block in weights.items()},
-            source_words=source_words,
-            target_words=target_words,
-            alignment=align(weights[f"decoder.{aligning}.cross_attention"], source_words, target_words),
-            alignment_layer=aligning,
+        evidence = Evidence(
+            source=source,
+            target=target,
+            log_probs=forced[0, : len(target)].cpu(),
+            maps={name: _without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
+            hypotheses=hypotheses,
+            recorder=recorder,
         )
-
-    def _facts(self, config: SearchConfig) -> dict[str, Any]:
-        facts = {"parameters": self.model.num_parameters, **asdict(self.model.config)}
-        return facts | {"beam": config.beam, "length_penalty": config.length_penalty}
-
-    def _to_candidate(self, hypothesis: Hypothesis) -> Candidate:
-        subwords = self.vocabulary.target
-        pieces = subwords.pieces([*hypothesis.tokens, EOS])
-        return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, hypothesis.log_prob, hypothesis.score)
+        return examine(evidence, self.folder, config, sentence, self._aligning_layer(layer))
 
     def _aligning_layer(self, layer: int) -> int:
         layers = self.model.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
-
-    def _words(
-        self, ids: list[int], side: Literal["source", "target"], unit: Unit = "words"
-    ) -> tuple[list[int], list[str]]:
-        """The word that each subword belongs to, and the words; ids end with EOS."""
-        subwords = self.vocabulary.source if side == "source" else self.vocabulary.target
-        pieces = subwords.pieces(ids[:-1])
-        places = words_of(pieces, unit)
-        if unit == "subwords":
-            return [*places, NO_WORD], pieces
-        words: list[list[int]] = [[] for _ in range(max(places, default=NO_WORD) + 1)]
-        for token, place in zip(ids, places, strict=False):
-            words[place].append(token)
-        return [*places, NO_WORD], subwords.decode(words)
 
     def _encode_source(self, lines: Sequence[str], first_line: int) -> list[list[int]]:
         encoded = [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]

@@ -1,18 +1,25 @@
 """What the model expected and what the search looked into, as records.
 
-Shapes: N hypotheses, T target steps, V vocabulary.
+Shapes: N hypotheses, H heads, S source subwords, T target steps (both with `</s>`), V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
+import torch
 from torch import Tensor
 
-from dragoman.config import EOS
+from dragoman.checkpoint import ModelFolder
+from dragoman.config import BOS, EOS, SearchConfig
+from dragoman.inference.alignment import align, split_into_words, unit_of
+from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
-from dragoman.inspection.record import BeamNode, Prediction
+from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
 from dragoman.text.subword import SubwordModel
+
+_LIKELIEST = 6  # subwords named at each step
 
 
 class BeamRecorder:
@@ -79,3 +86,65 @@ def predictions(log_probs: Tensor, target: Sequence[int], subwords: SubwordModel
         likeliest = list(zip(subwords.pieces(ids), values, strict=True))
         result.append(Prediction(subwords.pieces([token])[0], float(row[token].exp()), rank, likeliest))
     return result
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a search and a forced pass over one translation left behind."""
+
+    source: list[int]
+    """Ids, ending with EOS (S)."""
+    target: list[int]
+    """Ids, ending with EOS (T)."""
+    log_probs: Tensor
+    """Of every next token along the target, (T, V)."""
+    maps: Mapping[str, Tensor]
+    """Attention weights (H, T, S) by block."""
+    hypotheses: Sequence[Hypothesis]
+    """What the search found."""
+    recorder: BeamRecorder
+    """What watched it."""
+
+
+def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sentence: str, layer: int) -> Inspection:
+    """Put the evidence into words and numbers.
+
+    Args:
+        evidence: of one sentence.
+        folder: the model it comes from.
+        config: how the search went.
+        sentence: the source, as it was given.
+        layer: the decoder layer, from 0, that the alignment is read from.
+    """
+    target, given, subwords = evidence.target, evidence.target[:-1], folder.vocabulary.target
+    source_language, target_language = folder.direction.source, folder.direction.target
+    source_words, _ = split_into_words(evidence.source, folder.vocabulary.source, unit_of(source_language))
+    target_words, _ = split_into_words(target, subwords, unit_of(target_language))
+    log_prob = float(evidence.log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
+    weights = {name: block.numpy() for name, block in evidence.maps.items()}
+    facts = {"parameters": folder.model.num_parameters, **asdict(folder.model.config)}
+    return Inspection(
+        languages=(source_language, target_language),
+        facts=facts | {"beam": config.beam, "length_penalty": config.length_penalty},
+        source=sentence,
+        target=subwords.decode([given])[0],
+        source_pieces=folder.vocabulary.source.pieces(evidence.source),
+        inputs=subwords.pieces([BOS, *given]),
+        outputs=subwords.pieces(target),
+        predictions=predictions(evidence.log_probs, target, subwords, _LIKELIEST),
+        log_prob=log_prob,
+        score=log_prob / LengthPenalty(config.length_penalty)(len(target)),
+        candidates=[_candidate(hypothesis, subwords) for hypothesis in evidence.hypotheses],
+        chosen=next((i for i, h in enumerate(evidence.hypotheses) if h.tokens == given), -1),
+        tree=beam_tree(evidence.recorder, evidence.hypotheses, subwords),
+        maps=weights,
+        source_words=source_words,
+        target_words=target_words,
+        alignment=align(evidence.maps[f"decoder.{layer}.cross_attention"], source_words, target_words),
+        alignment_layer=layer,
+    )
+
+
+def _candidate(hypothesis: Hypothesis, subwords: SubwordModel) -> Candidate:
+    pieces = subwords.pieces([*hypothesis.tokens, EOS])
+    return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, hypothesis.log_prob, hypothesis.score)

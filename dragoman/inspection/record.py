@@ -101,9 +101,9 @@ class Inspection:
     maps: dict[str, FloatArray]
     """Attention weights by block, "encoder.0.self_attention", …: (H, S, S), (H, T, T) or (H, T, S)."""
     source_words: list[int]
-    """The word that each source subword belongs to (S); -1 for `</s>`."""
+    """The word that each source subword belongs to (S); -1 for `</s>`. Without spaces each is a word."""
     target_words: list[int]
-    """The word that each output belongs to (T); -1 for `</s>`."""
+    """The same for each output (T)."""
     alignment: Links
     """Pairs (source word, target word)."""
     alignment_layer: int

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.alignment import NO_WORD, Alignment, align, alignment_layer, words_of
+from dragoman.inference.alignment import NO_WORD, Alignment, align, alignment_layer, unit_of, words_of
 
 
 def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
@@ -20,20 +20,20 @@ def test_words_are_what_spaces_separate(words: list[str]) -> None:
     assert words_of(pieces)[-1] + 1 == len(" ".join(words).split(" "))
 
 
-def test_links_are_read_one_step_after_the_prediction_summed_over_source_and_averaged_over_target() -> None:
+def test_links_are_read_at_the_prediction_summed_over_the_source_and_averaged_over_the_target() -> None:
     # Source words: 0 = subwords 0 and 1, 1 = subword 2; </s> is subword 3. Target: word 0 = steps 0 and 1, word 1 = 2.
     source_words, target_words = [0, 0, 1, NO_WORD], [0, 0, 1, NO_WORD]
     rows = torch.tensor(
         [
-            [0.0, 0.0, 1.0, 0.0],  # predicts the first subword: says nothing
-            [0.1, 0.2, 0.5, 0.2],  # reads it: 0.3 for word 0, 0.5 for word 1
-            [0.3, 0.3, 0.1, 0.3],  # reads the second: 0.6, 0.1; together 0.9 against 0.6
-            [0.2, 0.0, 0.3, 0.5],  # reads target word 1: 0.2 against 0.3; most goes to </s>, which is no word
+            [0.1, 0.2, 0.5, 0.2],  # predicts the first subword: 0.3 for source word 0, 0.5 for word 1
+            [0.3, 0.3, 0.1, 0.3],  # the second: 0.6, 0.1; together 0.9 against 0.6
+            [0.2, 0.0, 0.3, 0.5],  # target word 1: 0.2 against 0.3; most goes to </s>, which is no word
+            [0.9, 0.0, 0.0, 0.1],  # predicts </s>: says nothing
         ]
     )
     assert align(rows[None], source_words, target_words) == [(0, 0), (1, 1)]
     # The mean of the heads decides: another head that is surer the other way turns both links.
-    other = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    other = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     assert align(torch.stack((rows, other)), source_words, target_words) == [(1, 0), (0, 1)]
 
 
@@ -55,8 +55,8 @@ def test_nothing_aligns_with_an_empty_sentence() -> None:
 
 
 def test_padding_right_of_the_sentence_is_never_read() -> None:
-    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 9.0]]])
-    assert align(weights, [0, NO_WORD], [0, NO_WORD]) == [(0, 0)]
+    weights = torch.tensor([[[0.2, 0.3, 0.5, 9.0], [0.9, 0.1, 0.0, 9.0], [9.0, 9.0, 9.0, 9.0]]])
+    assert align(weights, [0, 1, NO_WORD], [0, NO_WORD]) == [(1, 0)]
 
 
 def test_pharaoh_writes_source_before_target() -> None:
@@ -64,5 +64,10 @@ def test_pharaoh_writes_source_before_target() -> None:
     assert Alignment([], [], []).pharaoh() == ""
 
 
+def test_languages_without_spaces_are_aligned_by_subwords() -> None:
+    assert [unit_of(code) for code in ("zh", "zh-Hant", "ja_JP", "TH")] == ["subwords"] * 4
+    assert [unit_of(code) for code in ("en", "de", "ar", "ko", "")] == ["words"] * 5
+
+
 def test_the_recommended_layer_exists() -> None:
-    assert [alignment_layer(layers) for layers in (1, 2, 3, 6)] == [0, 0, 1, 4]
+    assert [alignment_layer(layers) for layers in (1, 2, 3, 5, 6, 12)] == [0, 1, 2, 4, 4, 10]
