@@ -1,0 +1,95 @@
+"""The verbs that show: one translation from the inside, and the Transformer's pictures."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from dragoman.checkpoint import make_folder, write_atomically
+from dragoman.figures import attention
+from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
+from dragoman.figures.style import new_figure, styled
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Inspection, readable
+from dragoman.inspection.terminal import render_text
+from dragoman.options import FiguresConfig, InspectConfig
+from dragoman.training.precision import choose_device
+
+_PAGE = "inspection.html"
+
+
+def inspect(config: InspectConfig) -> int:
+    """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
+    translator = Translator.load(config.folder, choose_device(config.device))
+    inspection = translator.inspect(config.sentence, config, config.translation or None, config.alignment_layer)
+    if config.text:
+        print(render_text(inspection, shutil.get_terminal_size().columns, sys.stdout.isatty()))
+    written: list[Path] = []
+    if config.out or not (config.text or config.npz or config.png):
+        written.append(_place(config.out or _PAGE))
+        write_atomically(written[-1], inspection.to_html().encode())
+    if config.npz:
+        written.append(_place(config.npz))
+        inspection.save_npz(written[-1])
+    if config.png:
+        written += save_attention(inspection, Path(config.png))
+    _report(written)
+    return 0
+
+
+def figures(config: FiguresConfig) -> int:
+    """Draw the pictures into a folder; returns the exit code."""
+    maps = None
+    if config.model:
+        maps = maps_of(Translator.load(config.model).inspect(config.sentence))
+    _report(save_gallery(Path(config.out), (config.format,), config.dpi, maps))
+    return 0
+
+
+def maps_of(inspection: Inspection) -> TranslatorMaps:
+    """An inspection's attention, labelled, as the figures take it."""
+    return TranslatorMaps(inspection.maps, readable(inspection.source_pieces), readable(inspection.inputs))
+
+
+def save_attention(inspection: Inspection, out: Path) -> list[Path]:
+    """Draw every attention block, a PNG each with a map for every head, and one overview.
+
+    Args:
+        inspection: what Translator.inspect returned.
+        out: the folder; made if need be.
+
+    Returns:
+        The files.
+
+    Raises:
+        DragomanError: a file can't be written.
+    """
+    make_folder(out)
+    maps = maps_of(inspection)
+    paths = []
+    for name, weights in inspection.maps.items():
+        queries, keys = maps.labels(name)
+        with styled():
+            figure = new_figure(attention.attention_heads_size(len(weights), queries, keys))
+            attention.attention_heads(figure, weights, queries, keys, attention.block_in_words(name))
+        paths.append(out / f"{name}.png")
+        save_figure(figure, paths[-1])
+    with styled():
+        heads = max(len(weights) for weights in inspection.maps.values())
+        figure = new_figure(attention.attention_overview_size(len(inspection.maps), heads))
+        attention.attention_overview(figure, inspection.maps)
+    paths.append(out / "overview.png")
+    save_figure(figure, paths[-1])
+    return paths
+
+
+def _place(path: str) -> Path:
+    place = Path(path)
+    make_folder(place.parent)
+    return place
+
+
+def _report(written: list[Path]) -> None:
+    for path in written:
+        print(f"wrote {path}", file=sys.stderr)

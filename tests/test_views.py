@@ -1,0 +1,122 @@
+"""`dragoman inspect` and `dragoman figures`, as a user calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.cli import main
+from dragoman.config import ModelConfig, TextConfig
+from dragoman.figures.gallery import GALLERY
+from dragoman.model.transformer import Transformer
+from dragoman.text.subword import Vocabulary
+
+BLOCKS = {"encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"}
+PNG = b"\x89PNG\r\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model folder with random weights."""
+    lines = [f"word{i} and {i * 7} more" for i in range(200)]
+    vocabulary = Vocabulary.learn((lines, lines), TextConfig(vocab_size=300))
+    size = len(vocabulary.source)
+    shape = ModelConfig(
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        max_length=40,
+        source_vocab_size=size,
+        target_vocab_size=size,
+    )
+    out = tmp_path_factory.mktemp("model")
+    ModelFolder(Transformer(shape), vocabulary, Direction("en", "xx")).save(out)
+    return out
+
+
+def call(*arguments: object) -> int:
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as leave:
+        return int(leave.code or 0)
+
+
+def test_without_a_wish_the_page_is_written_here(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("inspect", folder, "word1 and <i7>", "--max-length", 5) == 0
+    page = (tmp_path / "inspection.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "word1 and \\u003ci7" in page
+    assert "<i7>" not in page
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "wrote inspection.html\n"
+
+
+def test_every_form_on_request_and_nothing_else(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("inspect", folder, "word1 and", "--max-length", 5, "--text") == 0
+    assert "word1 and" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+    wishes = ["--npz", "new/arrays.npz", "--png", "pictures", "--out", "deep/er/page.html", "--text", "true"]
+    assert call("inspect", folder, "word1 and", "--max-length", 5, *wishes) == 0
+    with np.load(tmp_path / "new" / "arrays.npz") as arrays:
+        assert set(arrays.files) >= BLOCKS
+    pictures = {path.stem: path.read_bytes()[:6] for path in (tmp_path / "pictures").iterdir()}
+    assert pictures == dict.fromkeys([*BLOCKS, "overview"], PNG)
+    assert (tmp_path / "deep" / "er" / "page.html").is_file()
+
+
+def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("inspect", folder, "word1 and", "--text", "--translation", "more word7") == 0
+    assert "more word7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["  "], 1, "the sentence is empty"),
+        (["word1", "--alignment-layer", "2"], 2, "the model has 1 decoder layer"),
+        (["word1", "--alignment-layer", "-1"], 2, "alignment_layer must be at least 0"),
+        (["word1 " * 50], 1, "at most 40"),
+        (["word1", "--n-best", "2"], 2, "unknown setting n_best"),
+        ([], 2, "required: sentence"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    folder: Path, arguments: list[str], code: int, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("inspect", folder, *arguments) == code
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert len(error.splitlines()) == 1
+
+
+def test_a_page_that_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert call("inspect", folder, "word1", "--max-length", 2, "--out", tmp_path / "file" / "page.html") == 1
+    assert "can't be written" in capsys.readouterr().err
+
+
+def test_figures_are_drawn_with_and_without_a_translator(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("figures", tmp_path / "plain", "--dpi", 30) == 0
+    plain = {path.stem for path in (tmp_path / "plain").iterdir()}
+    assert plain == set(GALLERY)
+    assert call("figures", tmp_path / "all", "--dpi", 30, "--model", folder, "--sentence", "word1 and") == 0
+    drawn = {path.stem: path.read_bytes()[:6] for path in (tmp_path / "all").iterdir()}
+    assert set(drawn) > plain
+    assert set(drawn.values()) == {PNG}
+    capsys.readouterr()
+    assert call("figures", tmp_path / "half", "--model", folder) == 2
+    assert "--model and --sentence" in capsys.readouterr().err
