@@ -61,6 +61,8 @@ FLOORS = [
         "figures.training",
         "figures.normalization",
         "figures.attention",
+        "figures.walkthrough",
+        "figures.catalogue",
         "figures.gallery",
     ],
     ["views", "commands", "demo", "cli", "__main__"],
