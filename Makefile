@@ -31,8 +31,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/preparation.py
 	$(BIN)/python benchmarks/memory.py
 
-docs: $(READY)
+docs: demo
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info
+	rm -rf $(VENV) demo site build dist *.egg-info

@@ -67,9 +67,11 @@ def save_attention(inspection: Inspection, out: Path) -> list[Path]:
     """
     make_folder(out)
     maps = maps_of(inspection)
+    steps = [f"{read} → {written}" for read, written in zip(maps.target, readable(inspection.outputs), strict=True)]
     paths = []
     for name, weights in inspection.maps.items():
         queries, keys = maps.labels(name)
+        queries = queries if name.startswith("encoder.") else steps
         with styled():
             figure = new_figure(attention.attention_heads_size(len(weights), queries, keys))
             attention.attention_heads(figure, weights, queries, keys, attention.block_in_words(name))

@@ -65,7 +65,7 @@ class BeamNode:
     """The translation that ends here; -1 if none does."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """A translation, opened. In a notebook it shows itself as a page.
 
@@ -152,6 +152,10 @@ class Inspection:
         page = html.escape(self.to_html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 800px; border: 0" title="translation"></iframe>'
 
+    def __repr__(self) -> str:
+        """Short: notebooks keep it beside the page."""
+        return f"<Inspection {self.source!r} → {self.target!r}>"
+
     def __str__(self) -> str:
         """The sentence and its translation, on two lines."""
         return f"{self.source}\n{self.target}"
@@ -173,7 +177,9 @@ def readable(pieces: Sequence[str]) -> list[str]:
             if piece.startswith("<0x") and piece.endswith(">"):
                 piece = f"⟨{piece[3:-1]}⟩"
             continues = not piece.startswith("▁") and piece[0].isalnum()
-            labels.append(visible("·" + piece if continues else piece.removeprefix("▁")))
+            label = visible("·" + piece if continues else piece.removeprefix("▁"))
+            # A vowel sign or an accent without its letter stands on a dotted circle.
+            labels.append("◌" + label if unicodedata.category(label[0]).startswith("M") else label)
     return labels
 
 

@@ -44,8 +44,8 @@ def example(**changes: object) -> Inspection:
 
 
 def test_labels_are_readable() -> None:
-    pieces = ["▁the", "dog", ",", "'s", "▁", "<0xE2>", "<s>", "</s>", "▁<b>", "字", "▁\u202e", "א"]
-    expected = ["the", "·dog", ",", "'s", "␣", "⟨E2⟩", "<s>", "</s>", "<b>", "·字", "⟨U+202E⟩", "·א"]
+    pieces = ["▁the", "dog", ",", "'s", "▁", "<0xE2>", "<s>", "</s>", "▁<b>", "字", "▁\u202e", "א", "ि"]
+    expected = ["the", "·dog", ",", "'s", "␣", "⟨E2⟩", "<s>", "</s>", "<b>", "·字", "⟨U+202E⟩", "·א", "◌ि"]
     assert readable(pieces) == expected
 
 
@@ -103,3 +103,4 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own() -> None:
     attribute = shown.split('srcdoc="')[1].split('"')[0]
     assert html.unescape(attribute) == record.to_html()
     assert str(record) == f"{HOSTILE}\nc"
+    assert len(repr(record)) < len(HOSTILE) + 80

@@ -1,0 +1,329 @@
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.config import ModelConfig, SearchConfig, TextConfig
+from dragoman.inference.alignment import words_of
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Candidate, Inspection, Prediction, readable, visible
+from dragoman.inspection.terminal import render_text
+from dragoman.model.transformer import Transformer
+from dragoman.text.subword import Vocabulary
+
+ESCAPE = re.compile(r"\x1b\[[\d;]*m")
+STEP = re.compile(r" *(\d+) +(\S+) +(\d[\d.e-]*) ([━╸]*) +(\d+)((?: +\S+ +\d[\d.e-]*)*)$")
+LEFT_TO_RIGHT = "\u200e"
+HOSTILE = [
+    *("\x1b[31mred\x1b[0m", "a\tb", "\r\nx", "\u202eevil", "\u2066iso", "\u2028", "\u200d", "\ufe0f", "[bold]x[/bold]"),
+    *(
+        "动物没有穿过街道",
+        "カタカナ",
+        "한국어",
+        "الحيوان",
+        "שלום",
+        "हिन्दी",
+        "ภาษาไทย",
+        "e\u0301" * 9,
+        "\u0301",
+        "👩‍💻❤️🇫🇷",
+    ),
+    *("�", "<0xE2>", "</s>", "▁", "x" * 300, "字" * 150, ":smile:", "\U000e0041", "ﷺ", "\u3164"),
+]
+TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(codec="utf-8", exclude_characters="▁"), max_size=25))
+PIECES = st.builds(lambda mark, text: mark + text or "x", st.sampled_from(["", "▁"]), TEXTS)
+
+
+def make(
+    source_pieces: list[str],
+    outputs: list[str],
+    predictions: list[Prediction] | None = None,
+    heads: int = 2,
+    seed: int = 1,
+) -> Inspection:
+    """A record with random attention; both sides get their `</s>` here."""
+    places = {"source": [*words_of(source_pieces), -1], "target": [*words_of(outputs), -1]}
+    shape = (heads, len(outputs) + 1, len(source_pieces) + 1)
+    sharp = np.random.default_rng(seed).random(shape, dtype=np.float32) ** 12
+    return Inspection(
+        languages=("en", "fr"),
+        facts={},
+        source="".join(source_pieces).replace("▁", " ").strip(),
+        target="".join(outputs).replace("▁", " ").strip(),
+        source_pieces=[*source_pieces, "</s>"],
+        inputs=["<s>", *outputs],
+        outputs=[*outputs, "</s>"],
+        predictions=predictions or [Prediction(piece, 0.5, 1, [(piece, 0.5)]) for piece in [*outputs, "</s>"]],
+        log_prob=-1.23456,
+        score=-0.65432,
+        candidates=[Candidate("one", ["▁one", "</s>"], -1.0, -0.5), Candidate("two", ["▁two", "</s>"], -3.0, -1.5)],
+        chosen=0,
+        tree=[],
+        maps={"decoder.1.cross_attention": sharp / sharp.sum(axis=2, keepdims=True)},
+        source_words=places["source"],
+        target_words=places["target"],
+        alignment=[(0, word) for word in range(max(places["target"]) + 1)] if source_pieces else [],
+        alignment_layer=1,
+    )
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Inspection:
+    pieces, texts = draw(st.lists(PIECES, min_size=1, max_size=12)), draw(st.lists(TEXTS, min_size=4, max_size=7))
+    chance = np.random.default_rng(draw(st.integers(0, 99)))
+    outputs = [pieces[i] for i in chance.integers(len(pieces), size=chance.integers(12))]
+    predictions = [
+        Prediction(
+            piece,
+            float(chance.random() ** 9),
+            int(10 ** (6 * chance.random())),
+            [(pieces[i], float(chance.random() ** 9)) for i in chance.integers(len(pieces), size=5)],
+        )
+        for piece in [*outputs, "</s>"]
+    ]
+    candidates = [Candidate(text, ["</s>"], -1e3 * chance.random(), -1e2 * chance.random()) for text in texts[4:]]
+    return replace(
+        make(pieces, outputs, predictions),
+        languages=(texts[0], texts[1]),
+        source=texts[2],
+        target=texts[3],
+        candidates=candidates,
+        chosen=int(chance.integers(-1, len(candidates))),
+    )
+
+
+def most_cells(line: str) -> int:
+    """Cells in terminals that give one to each vowel sign of an Indian script and to the mark of an emoji."""
+    return sum(1 if unicodedata.category(c) == "Mc" or c == "\ufe0f" else cell_len(c) for c in line)
+
+
+@settings(max_examples=100, deadline=None)
+@given(records(), st.integers(1, 200))
+def test_no_line_is_wider_than_the_width_and_nothing_in_it_steers_the_terminal(record: Inspection, width: int) -> None:
+    text = render_text(record, width)
+    assert all(cell_len(line) <= width for line in text.split("\n"))
+    assert all(most_cells(line) <= width for line in text.split("\n"))
+    controls = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")}
+    assert controls <= {"\n", LEFT_TO_RIGHT, "\u200c", "\u200d"}
+    assert not any(line.endswith(" ") for line in text.split("\n"))
+
+
+@settings(max_examples=25, deadline=None)
+@given(records(), st.integers(20, 160))
+def test_colour_adds_escape_codes_and_nothing_else(record: Inspection, width: int) -> None:
+    coloured = render_text(record, width, color=True)
+    assert ESCAPE.sub("", coloured) == render_text(record, width)
+    codes = {found[2:-1] for found in ESCAPE.findall(coloured)}
+    # Letters in bold or in three colours of the palette; never a background, which would hide somebody's letters.
+    assert codes <= {"0", "1", *(f"38;5;{colour}" for colour in (32, 166, 243))}
+    assert all(line.count("\x1b") == 2 * line.count("\x1b[0m") for line in coloured.split("\n")), "a line ends plain"
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, TEXTS, st.integers(24, 120))
+def test_the_sentences_are_printed_whole_at_any_width(source: str, target: str, width: int) -> None:
+    record = replace(make(["▁a"], ["▁b"]), source=source, target=target)
+    above = render_text(record, width).split("    log-probability")[0]
+    shown = [line.removeprefix(("en", "fr")[line.startswith("fr")]) for line in above.split("\n")]
+    expected = visible(source) + visible(target)
+    assert "".join("".join(shown).split()) == "".join(expected.split())
+
+
+PREDICTIONS = [
+    Prediction("▁Bon", 0.93449, 1, [("▁Bon", 0.93449), ("▁Le", 0.0412), ("jour", 0.00049), ("!", 3e-11)]),
+    Prediction("jour", 0.1, 3, [("▁de", 0.5), ("▁du", 0.25), ("jour", 0.1), ("▁le", 0.01)]),
+    Prediction("</s>", 1.4e-08, 12345, [("▁le", 1.0), ("!", 0.0)]),
+]
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_the_numbers_are_those_of_the_record(width: int) -> None:
+    text = render_text(make(["▁Hello"], ["▁Bon", "jour"], PREDICTIONS), width)
+    assert "log-probability -1.2346, score -0.6543" in text
+    assert re.findall(r"([▸ ]) (\d)  (-\d\.\d{4})  (\w+)$", text, re.M) == [
+        ("▸", "1", "-0.5000", "one"),
+        (" ", "2", "-1.5000", "two"),
+    ]
+    rows = [found.groups() for line in text.split("\n") if (found := STEP.match(line))]
+    assert [row[:3] for row in rows] == [("1", "Bon", "0.934"), ("2", "·jour", "0.100"), ("3", "</s>", "1e-08")]
+    assert [int(row[4]) for row in rows] == [1, 3, 12345]
+    runners_up = [row[5].split() for row in rows]
+    assert runners_up[0][:4] == ["Le", "0.041", "·jour", "5e-04"]
+    assert runners_up[1][:4] == ["de", "0.500", "du", "0.250"]
+    assert runners_up[2] == ["le", "1.000", "!", "0.000"]
+    if width == 200:  # room for all of them
+        assert runners_up[0][4:] == ["!", "3e-11"]
+        assert runners_up[1][4:] == ["le", "0.010"]
+
+
+def test_a_step_shows_as_many_runners_up_as_fit_and_none_in_part() -> None:
+    likeliest = [(f"▁{letter * 10}", 0.1) for letter in "abcde"]
+    record = make(["▁a"], ["▁w"] * 4, [Prediction("▁w", 0.5, 1, [("▁w", 0.5), *likeliest])] * 5)
+    shown = []
+    for width in range(60, 180):
+        steps = render_text(record, width).split("Step by step")[1].split("Alignment")[0]
+        assert "…" not in steps
+        lines = [line for line in steps.split("\n") if STEP.match(line)]
+        shown.append({line.count("0.100") for line in lines})
+        full = len(lines[0]) + len("  aaaaaaaaaa 0.100") > width or shown[-1] == {5}
+        assert full, "another one would have fitted"
+    assert shown[0] == {1}
+    assert shown[-1] == {5}
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_bars_are_as_long_as_the_probabilities(width: int) -> None:
+    values = [0.0, 0.2, 0.4999, 0.75, 1.0]
+    steps = [Prediction("▁w", value, 1, [("▁w", value)]) for value in values]
+    text = render_text(make(["▁a"], ["▁w"] * 4, steps), width)
+    (header,) = (line for line in text.split("\n") if line.endswith("rank"))
+    rows = [found for line in text.split("\n") if (found := STEP.match(line))]
+    assert {row.start(3) for row in rows} == {header.index("probability")}
+    assert {row.end(5) for row in rows} == {len(header)}
+    bars = [row[4] for row in rows]
+    lengths = [len(bar) - 0.5 * bar.count("╸") for bar in bars]
+    assert lengths[-1] == max(5, min(12, width // 10))
+    assert lengths == [pytest.approx(value * lengths[-1], abs=0.2501) for value in values]
+
+
+def read_grid(text: str) -> tuple[list[str], list[str], list[list[str]]]:
+    """Column labels, row labels and cells (T, S), put together from the groups of columns."""
+    groups = [group.split("\n") for group in re.split(r"below\s0\.05\n", text)[1].split("\n\n")]
+    columns = [label for group in groups for label in group[0].split()]
+    labels = [[" ".join(line.split()[:2]) for line in group[1:]] for group in groups]
+    assert all(some == labels[0] for some in labels), "every group repeats the row labels"
+    rows = [[cell for group in groups for cell in group[1 + t].split()[2:]] for t in range(len(labels[0]))]
+    return columns, labels[0], rows
+
+
+@pytest.mark.parametrize(("sources", "targets", "heads"), [(1, 1, 1), (9, 7, 4), (60, 45, 3)])
+@pytest.mark.parametrize("width", [24, 40, 80, 120, 190])
+def test_the_grid_has_the_mean_of_the_heads_in_tenths(sources: int, targets: int, heads: int, width: int) -> None:
+    pieces = [f"▁{'s' * (1 + i % 7)}" for i in range(sources)]
+    record = make(pieces, ["▁t"] * targets, heads=heads, seed=sources)
+    columns, labels, rows = read_grid(render_text(record, width))
+    assert columns == [*(piece[1:] for piece in pieces), "</s>"]
+    assert labels == [f"{t} {label}" for t, label in enumerate([*["t"] * targets, "</s>"], start=1)]
+    mean = record.maps["decoder.1.cross_attention"].astype(float).sum(axis=0) / heads
+    shown = np.array([[0 if cell == "·" else int(cell[-1]) for cell in row] for row in rows])
+    assert shown.shape == mean.shape
+    assert np.abs(shown - np.minimum(10 * mean, 9.0)).max() <= 0.5 + 1e-6
+    shades = {(int(cell[1]), "░▒▓█".index(cell[0])) for row in rows for cell in row if cell != "·"}
+    assert [shade for _, shade in sorted(shades)] == sorted(shade for _, shade in shades), "more is darker"
+
+
+def test_the_fewest_groups_that_the_width_allows() -> None:
+    record = make([f"▁{'s' * 12}"] * 8, ["▁t"])
+    assert len(read_grid(render_text(record, 130))[0]) == 9
+    assert "ssssssssssss" in render_text(record, 130).split("Cross-attention")[1], "whole labels where there is room"
+    narrow = render_text(record, 86).split("Cross-attention")[1]
+    assert narrow.count("1 t") == 1, "shorter labels rather than a second group"
+    assert "sssssss…" in narrow
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_columns_stand_one_below_the_other_in_any_script(width: int) -> None:
+    pieces = [
+        "▁动物",
+        "街道",
+        "▁カタカナ",
+        "e\u0301te\u0301",
+        "▁한국어",
+        "▁word",
+        "▁الحيوان",
+        "字" * 40,
+        "▁" + "x" * 40,
+    ]
+    text = render_text(make(pieces, pieces), width)
+    steps = text.split("Step by step")[1].split("Alignment")[0]
+    starts = {cell_len(line[: found.start()]) for line in steps.split("\n") if (found := re.search(r"0\.500", line))}
+    assert len(starts) == 1
+    grid = text.split("· is below 0.05\n")[1].split("\n\n")
+    for group in grid:
+        header, *rows = group.split("\n")
+        edges = {cell_len(header[: found.end()]) for found in re.finditer(r"\S+", header)}
+        for row in rows:
+            cells = list(re.finditer(r"\S+", row))[2:]
+            assert {cell_len(row[: found.end()]) for found in cells} == edges
+
+
+def test_text_from_right_to_left_cannot_turn_the_columns_around() -> None:
+    text = render_text(make(["▁الحيوان", "▁שלום"], ["▁مرحبا", "▁שלום", "▁latin"]), 80)
+    for line in text.split("Step by step")[1].split("\n"):
+        for found in re.finditer(r"[\u0590-\u06ff…]+", line):
+            after = line[found.end() :]
+            assert after.startswith(LEFT_TO_RIGHT), line
+    assert LEFT_TO_RIGHT not in render_text(make(["▁Hello"], ["▁Bonjour"]), 80)
+
+
+def test_the_alignment_in_words_and_in_pharaohs_format() -> None:
+    coffee = [f"<0x{byte:02X}>" for byte in "☕".encode()]
+    record = make(["▁hot", "▁", *coffee, "▁ple", "ase"], ["▁du", "▁", *coffee, "▁cha", "ud"])
+    record = replace(record, alignment=[(0, 2), (1, 1), (2, 0)])
+    text = render_text(record, 80)
+    block = text.split("Alignment")[1].split("\n\n")[0]
+    pairs = re.findall(r"(\S+) ↔ (\S+)", block)
+    assert pairs == [("hot", "chaud"), ("☕", "☕"), ("please", "du")]
+    assert "  Pharaoh  0-2 1-1 2-0\n" in text
+    broken = replace(record, source_pieces=["▁hot", "▁", coffee[0], "x", "y", "▁ple", "ase", "</s>"])
+    assert "⟨E2⟩·x·y ↔ ☕" in render_text(broken, 80), "what is no text shows its subwords"
+    assert "no links" in render_text(replace(record, alignment=[]), 80)
+
+
+def test_without_spaces_every_subword_is_aligned() -> None:
+    record = make(["▁", "你", "<0xE5>"], ["▁x"])
+    record = replace(record, source_words=[0, 1, 2, -1], alignment=[(0, 0), (1, 0), (2, 0)])
+    block = render_text(record, 80).split("Alignment")[1].split("\n\n")[0]
+    assert re.findall(r"(\S+) ↔ (\S+)", block) == [("␣", "x"), ("你", "x"), ("⟨E5⟩", "x")]
+
+
+def test_a_long_pharaoh_line_is_broken_between_links() -> None:
+    record = make(["▁a"] * 60, ["▁b"] * 60)
+    links = [(i, 59 - i) for i in range(60)]
+    text = render_text(replace(record, alignment=links), 50)
+    block = text.split("Pharaoh")[1].split("\n\n")[0]
+    assert block.split() == [f"{source}-{target}" for source, target in links]
+
+
+def test_it_says_when_the_search_did_not_find_the_translation() -> None:
+    record = make(["▁Hello"], ["▁Bonjour"])
+    assert "▸ 2" in render_text(replace(record, chosen=1), 80)
+    unfound = render_text(replace(record, chosen=-1), 80)
+    assert "▸" not in unfound
+    assert "The search did not find the translation above." in unfound
+    assert "did not find" not in render_text(record, 80)
+
+
+def build() -> Translator:
+    """A random translator between scripts."""
+    sources = ["动物没有穿过街道因为它很累", "今天天气很好", "東京は日本の首都です", "한국어 문장"] * 9
+    targets = ["الحيوان لم يعبر الشارع", "أحب الشاي الأخضر", "שלום עולם", "यह हिन्दी का वाक्य है"] * 9
+    vocabulary = Vocabulary.learn((sources, targets), TextConfig(vocab_size=380))
+    size = len(vocabulary.source)
+    sizes = {"d_model": 16, "d_ff": 16, "num_heads": 2, "source_vocab_size": size, "target_vocab_size": size}
+    model = Transformer(ModelConfig(num_encoder_layers=1, num_decoder_layers=2, **sizes))
+    return Translator(ModelFolder(model.eval(), vocabulary, Direction("zh", "ar")))
+
+
+def test_what_a_translator_returns_can_be_shown() -> None:
+    translator = build()
+    search = SearchConfig(max_length=5)
+    for sentence in ("动物没有穿过街道", "a \u202eb \x1b[2J c", "字 " * 9, "한국어 😀"):
+        for translation in (None, "أحب الشاي", ""):
+            record = translator.inspect(sentence, search, translation)
+            for width in (30, 40, 80, 120):
+                text = render_text(record, width)
+                assert all(cell_len(line) <= width for line in text.split("\n"))
+                assert f"{record.score:.4f}" in text
+            columns, _, rows = read_grid(render_text(record, 120))
+            assert columns == readable(record.source_pieces)
+            assert len(rows) == len(record.outputs)
+            assert text.count("▸") == (record.chosen >= 0)
