@@ -33,7 +33,7 @@ bench: $(READY)
 
 docs: demo
 	$(BIN)/python benchmarks/report.py
-	$(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 clean:

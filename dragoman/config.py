@@ -127,7 +127,7 @@ class TextConfig:
     subwords: Literal["bpe", "unigram"] = "bpe"
     """SentencePiece's algorithm."""
     character_coverage: float = 0.9995
-    """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never <unk>."""
+    """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
     """SentencePiece's normalisation rule. identity keeps what is written, so that text survives a round trip."""
     sample_lines: int = 1_000_000

@@ -39,7 +39,7 @@ def test_the_table_of_verbs_is_complete() -> None:
 
 
 def test_links_into_the_repository_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # tests/test_docs.py follows those of docs/:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -60,12 +60,21 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     ):
         for language, side in (("en", 0), ("de", 1)):
             (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
-    train, translate, evaluate = SHELL[-1].replace("\\\n", "").strip().splitlines()
+    own, inside = (block.replace("\\\n", "").strip().splitlines() for block in SHELL[-2:])
+    train, translate, evaluate = own
     assert "--max-minutes 60" in train
     small = "--max-steps 6 --validation.every 3 --model.d-model 32 --model.d-ff 64 --text.vocab-size 500"
     run(f"{train} {small}", tmp_path)  # the same command, on less than an hour of text
     assert len(run(translate, tmp_path).splitlines()) == 1
     assert re.match(r"BLEU [\d.]+  nrefs:1\|case:mixed\|", run(evaluate, tmp_path))
+    inspect, align, figures = inside
+    run(inspect, tmp_path)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
+    lines = run(align, tmp_path).splitlines()
+    assert len(lines) == 20
+    assert all(re.fullmatch(r".* \|\|\| (\d+-\d+ ?)+", line) for line in lines if not line.startswith(" |||"))
+    run(figures, tmp_path)
+    assert len(list((tmp_path / "pictures").glob("*.png"))) >= 10
     folder = tmp_path / "models" / "en-de"
     for name in ("config.json", "model.safetensors", "README.md", "metrics.jsonl", "tensorboard", "train.yaml"):
         assert (folder / name).exists(), name

@@ -80,7 +80,8 @@ class TransformerState:
 class Translator:
     """A model folder at work.
 
-    >>> Translator.load("models/en-de").translate(["Hello world"])[0].text  # doctest: +SKIP
+    Examples:
+        >>> Translator.load("models/en-de").translate(["Hello world"])[0].text  # doctest: +SKIP
     """
 
     def __init__(self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False) -> None:

@@ -16,7 +16,7 @@ POSITIONS: list[Literal["interleaved", "halves", "learned"]] = ["interleaved", "
 
 @pytest.mark.parametrize("d_model", [2, 6, 512])
 def test_sinusoids_are_the_formula_of_section_3_5(d_model: int) -> None:
-    # The base is 10000 (a seed has 1000), and each sine lies beside its cosine (a seed has halves).
+    # The base is 10000 (some notes have 1000), and each sine lies beside its cosine (some have halves).
     table = sinusoids(60, d_model)
     assert table.shape == (60, d_model)
     for pos in (0, 1, 2, 31, 59):

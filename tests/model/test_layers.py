@@ -56,7 +56,7 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
 
 
 def layer_norm_by_hand(x: Tensor, norm: nn.LayerNorm, eps: float) -> Tensor:
-    """Ba et al. (2016): the biased variance, epsilon under the root (not std + epsilon, as a seed has)."""
+    """Ba et al. (2016): the biased variance, epsilon under the root (not std + epsilon, as some notes have)."""
     values = x.detach().numpy()
     mean = values.mean(-1, keepdims=True)
     variance = ((values - mean) ** 2).mean(-1, keepdims=True)
@@ -228,7 +228,7 @@ def test_stacks_apply_their_layers_in_order_and_only_pre_norm_ends_with_a_norm(n
 
 
 def test_an_encoder_gives_one_tensor_the_shape_of_its_input() -> None:
-    # A seed's encoder unpacks two values from layers that return one.
+    # One tutorial's encoder unpacks two values from layers that return one.
     memory = Encoder(TINY)(torch.randn(B, S, D), None)
     assert isinstance(memory, Tensor)
     assert memory.shape == (B, S, D)

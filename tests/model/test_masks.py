@@ -25,7 +25,7 @@ def test_a_collection_of_one_pad_id_is_that_id() -> None:
 @pytest.mark.parametrize("length", [1, 2, 7])
 @pytest.mark.parametrize("offset", [0, 1, 5])
 def test_a_query_sees_itself_and_all_before_it_and_nothing_after(length: int, offset: int) -> None:
-    # The lower triangle with its diagonal. One of the seeds says "i <= j", which would show only the future.
+    # The lower triangle with its diagonal. Some say "i <= j", which would show only the future.
     mask = causal_mask(length, offset)[0, 0]
     for query in range(length):
         for key in range(offset + length):

@@ -287,7 +287,7 @@ def test_more_padding_on_either_side_changes_nothing() -> None:
 
 
 def test_padding_of_the_source_has_no_influence_and_gets_no_gradient() -> None:
-    # Also in the encoder: "masking only exists in the decoder", as a seed says, is true of the future only.
+    # Also in the encoder: "masking only exists in the decoder", as some say, is true of the future only.
     model, (source, target, output) = tiny(**SEPARATE), batch()
     logits = model(source, target)
     loss(logits, output).backward()

@@ -1,0 +1,49 @@
+"""An example from the demo's translator, where `make demo` has made one: a sentence, translated and inspected."""
+
+from __future__ import annotations
+
+import functools
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from symbols import ROOT
+
+from dragoman.config import DragomanError
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Inspection
+
+log = get_plugin_logger("example")
+
+MODEL = ROOT / "demo" / "en-fr"
+SENTENCE = "Where is the station, please, madam?"
+_PAGE, _MARK = "inspection.html", "<!-- example -->"
+
+
+@functools.cache
+def inspection() -> Inspection | None:
+    """What the demo's translator does with the sentence; None where there is no such translator."""
+    if not (MODEL / "model.safetensors").is_file():
+        return None
+    try:
+        return Translator.load(MODEL).inspect(SENTENCE)
+    except DragomanError as error:  # a folder that another version of Dragoman made
+        log.info("no example: %s", error)
+        return None
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the page that `dragoman inspect` would write."""
+    if found := inspection():
+        files.append(File.generated(config, _PAGE, content=found.to_html()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show the example where a page asks for it."""
+    example = (
+        f'<iframe class="example" src="{_PAGE}" title="An inspection" loading="lazy"></iframe>\n\n'
+        f"[The same page by itself]({_PAGE}){{ .below-code }}"
+    )
+    return markdown.replace(_MARK, example if inspection() else "")
