@@ -39,7 +39,7 @@ def test_the_table_of_verbs_is_complete() -> None:
 
 
 def test_links_into_the_repository_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # tests/test_docs.py follows those of docs/:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:  # tests/test_docs.py follows those of docs/
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

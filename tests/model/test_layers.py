@@ -161,7 +161,7 @@ def silence_self_attention(layer: DecoderLayer) -> None:
 
 
 def test_cross_attention_does_not_go_through_the_self_attention_block() -> None:
-    # A seed calls the self-attention module for both. With that block silenced, the memory must still be heard, and
+    # Some notes call the self-attention module for both. With that block silenced, the memory must still be heard, and
     # the block's other weights must have no say.
     layer, x, memory = randomised(DecoderLayer(TINY, "decoder.0")), rand(B, T, D), rand(B, S, D, seed=6)
     silence_self_attention(layer)
