@@ -266,7 +266,8 @@ class Translator:
             memory = self.model.encode(source, source_mask)
             state = TransformerState(memory, source_mask, self.model.start_cache(memory))
             longest = self.model.config.max_length - 1
-            max_lengths = [min(len(ids) + config.max_length, longest) for ids in sources]
+            _require_room(config, longest)
+            max_lengths = [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]
             rules: list[Rule] = [NEVER_WRITTEN, MinLength(config.min_length), *more_rules]
             return search(self._step, state, max_lengths, config, rules, self.device)
 
@@ -303,6 +304,11 @@ class Translator:
                 yield
         finally:
             self.model.train(was_training)
+
+
+def _require_room(config: SearchConfig, longest: int) -> None:
+    if config.min_length > longest:
+        raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
 
 
 def _without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:

@@ -226,3 +226,11 @@ def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer
     if unit == "words":
         assert inspected.alignment == alignments[3].links
         assert inspected.alignment_layer == layer - 1
+
+
+def test_a_minimum_beyond_the_usual_maximum_is_reached_and_one_beyond_the_model_refused() -> None:
+    translator = build(max_length=30)
+    for translation in translator.translate(WORDS[:3], SearchConfig(min_length=25, max_length=2)):
+        assert 25 <= len(translation.subwords) <= 29
+    with pytest.raises(ConfigError, match="min_length is 30, but the model writes at most 29"):
+        translator.translate(["cat"], SearchConfig(min_length=30))

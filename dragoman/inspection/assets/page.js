@@ -1,0 +1,150 @@
+// The page as a whole: its head, what can be chosen, and the parts that show it.
+
+function showHead() {
+  document.title = `${RECORD.source} → ${RECORD.target}`;
+  for (const side of ["source", "target"]) {
+    byId(`${side}-text`).textContent = RECORD[side];
+    byId(`${side}-text`).lang = LANGUAGE[side];
+    for (const node of document.querySelectorAll(`[data-language=${side}]`)) {
+      node.textContent = languageName(LANGUAGE[side]);
+    }
+  }
+  byId("head").classList.toggle("long", Math.max(RECORD.source.length, RECORD.target.length) > 120);
+  byId("alignment-layer").textContent = RECORD.alignment_layer + 1;
+  byId("not-found").hidden = RECORD.chosen !== -1;
+  if (RECORD.chosen === -1) byId("verdict").textContent = verdict();
+  for (const [name, text] of Object.entries(facts())) byId(`fact-${name}`).textContent = text;
+}
+
+/** Whose fault it is that the search did not find a translation. */
+function verdict() {
+  const best = RECORD.candidates[0];
+  if (!best || RECORD.score === null || best.score === null) return "";
+  return RECORD.score > best.score
+    ? "The model gives it a better score than anything the search found: the search missed it."
+    : "The model prefers what the search found.";
+}
+
+function facts() {
+  const { parameters, d_model, d_ff, num_heads, num_encoder_layers, num_decoder_layers, norm, beam, length_penalty } =
+    RECORD.facts;
+  const size = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(parameters);
+  const each = Math.exp(RECORD.log_prob / STEPS);
+  return {
+    model:
+      `${num_encoder_layers} encoder and ${num_decoder_layers} decoder layers, ${plural(num_heads, "head")}, ` +
+      `d_model ${d_model}, d_ff ${d_ff}, ${norm}-norm, ${size} parameters`,
+    search: beam === 1 ? "greedy (beam 1)" : `beam ${beam}, length penalty α = ${length_penalty}`,
+    result:
+      `log-probability ${fixed(RECORD.log_prob, 3)}, score ${fixed(RECORD.score, 3)}, ` +
+      `${plural(STEPS, "subword")} at ${percent(RECORD.log_prob === null ? null : each)} each (geometric mean)`,
+  };
+}
+
+/** A menu of numbers that is kept in step with one property of the state. */
+function menu(select, state, name, options) {
+  select.append(...options.map(([value, text]) => el("option", { value }, text)));
+  select.addEventListener("change", () => state.set({ [name]: Number(select.value) }));
+  state.on([name], () => (select.value = state[name]));
+}
+
+/** Buttons of which one is pressed. */
+function choice(root, state, name) {
+  const buttons = [...root.querySelectorAll("button")];
+  for (const button of buttons) button.addEventListener("click", () => state.set({ [name]: button.value }));
+  state.on([name], () => {
+    for (const button of buttons) button.setAttribute("aria-pressed", button.value === state[name]);
+  });
+}
+
+function showControls(state) {
+  const numbers = (count) => Array.from({ length: count }, (_, i) => [i, `${i + 1}`]);
+  menu(byId("layer"), state, "layer", numbers(LAYERS));
+  menu(byId("head-number"), state, "head", [[MEAN, "mean"], ...numbers(HEADS)]);
+  choice(byId("kinds"), state, "kind");
+  choice(byId("scales"), state, "scale");
+  const root = document.documentElement;
+  const restyle = (name) => {
+    root.dataset.theme = name;
+    state.set({ theme: theme() });
+  };
+  byId("theme").addEventListener("click", () => restyle(theme() === "dark" ? "light" : "dark"));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => state.set({ theme: theme() }));
+  addEventListener("keydown", (event) => event.key === "Escape" && state.set({ pin: null, hover: null }));
+}
+
+/** Inside an <iframe srcdoc>, "#beam" would be taken for a place in the page around it. */
+function showSections() {
+  byId("sections").addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    event.preventDefault();
+    const heading = document.querySelector(`${link.getAttribute("href")} h2`);
+    heading.scrollIntoView();
+    heading.focus({ preventScroll: true });
+  });
+}
+
+/** Paper is white and does not scroll: while it prints, the page is light, and as wide as a sheet. */
+function preparePrinting(state) {
+  const root = document.documentElement;
+  const tree = document.querySelector(".tree");
+  let before;
+  addEventListener("beforeprint", () => {
+    before = root.dataset.theme;
+    root.dataset.theme = "light";
+    root.classList.add("printing");
+    state.set({ theme: "light" });
+    tree.style.zoom = Math.min(1, (0.97 * tree.parentElement.clientWidth) / tree.offsetWidth);
+    for (const layOut of LAYOUTS) layOut();
+  });
+  addEventListener("afterprint", () => {
+    if (before) root.dataset.theme = before;
+    else delete root.dataset.theme;
+    root.classList.remove("printing");
+    tree.style.zoom = "";
+    state.set({ theme: theme() });
+    for (const layOut of LAYOUTS) layOut();
+  });
+}
+
+/** What to show first: near the beginning, but not at it, the step that looks most firmly at a word. */
+function firstSight(layer) {
+  const isWord = (label) => /[\p{L}\p{N}]{2}/u.test(label) && label !== "</s>";
+  const firmness = RECORD.output_labels.slice(0, 12).map((label, index) => {
+    const [{ weights }] = relationsOf({ side: "target", index }, { layer, head: MEAN });
+    return isWord(label) && index > 1 ? Math.max(...weights.filter((_, i) => isWord(RECORD.source_labels[i]))) : 0;
+  });
+  return { side: "target", index: firmness.indexOf(Math.max(...firmness)) };
+}
+
+function start() {
+  const layer = RECORD.alignment_layer;
+  const sight = { hover: null, pin: firstSight(layer) };
+  const state = new State({ kind: "cross", layer, head: MEAN, scale: "full", theme: theme(), ...sight });
+  showHead();
+  showControls(state);
+  showSections();
+  new SentenceView(byId("sentence"), state);
+  inTurn([
+    () => new HeatMap(byId("heat"), state),
+    () => new Overview(byId("attention"), state),
+    () => new StepsView(byId("probabilities"), state),
+    () => candidatesTable(byId("candidates")),
+    () => new BeamTree(byId("beam"), state),
+    () => new LinksView(byId("alignment")),
+    () => preparePrinting(state),
+    () => (document.documentElement.dataset.ready = ""),
+  ]);
+}
+
+/** One task after the other, with room in between for the reader's hand: what is on top can be used at once. */
+function inTurn(tasks) {
+  if (!tasks.length) return;
+  setTimeout(() => {
+    tasks[0]();
+    inTurn(tasks.slice(1));
+  });
+}
+
+start();

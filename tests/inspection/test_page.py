@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+import math
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dragoman.inspection.page import render_page
+from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
+
+HOSTILE = [
+    "<script>window.hacked=1</script>",
+    "</script><script>window.hacked=1</script>",
+    "</SCRIPT ><img src=x onerror=window.hacked=1>",
+    "<!-- <script>",
+    "]]></title></style><style>body{display:none}</style>",
+    "\"'><svg onload=window.hacked=1>",
+    "&lt;b&gt; &amp; &#60;",
+    "{{RECORD}} {{SCRIPT}} \\g<0> \\1",
+    "line\u2028separator\u2029paragraph",
+    "\u202eright to left\u202c \u2066isolate",
+    "half of a pair: \ud83d",
+]
+
+
+def inspection(words: list[str], layers: int = 1, heads: int = 2, beam: int = 2) -> Inspection:
+    """A translation of a sentence into itself, with random weights."""
+    generator = np.random.default_rng(5)
+    pieces = ["▁" + word for word in words]
+    length = len(pieces) + 1
+
+    def weights(rows: int, columns: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+        return generator.dirichlet(np.ones(columns), (heads, rows)).astype(np.float32)
+
+    blocks = ["encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"]
+    outputs = [*pieces, "</s>"]
+    tree = [
+        BeamNode(beam * (depth - 1) + i if depth else -1, depth, piece, -depth - i / beam, -1 if piece != "</s>" else i)
+        for depth, piece in enumerate(outputs)
+        for i in range(beam)
+    ]
+    text = " ".join(words)
+    return Inspection(
+        languages=("en", "xx"),
+        facts={"parameters": 1000, "d_model": 8, "beam": beam, "length_penalty": 0.6},
+        source=text,
+        target=text,
+        source_pieces=outputs,
+        inputs=["<s>", *pieces],
+        outputs=outputs,
+        predictions=[Prediction(piece, 0.5, 1, [(p, 0.1) for p in outputs[:6]]) for piece in outputs],
+        log_prob=-1.5,
+        score=-1.0,
+        candidates=[Candidate(text, outputs, -1.5 - i, -1.0 - i) for i in range(beam)],
+        chosen=0,
+        tree=tree,
+        maps={block.format(i): weights(length, length) for block in blocks for i in range(layers)},
+        source_words=[*range(len(words)), -1],
+        target_words=[*range(len(words)), -1],
+        alignment=[(i, i) for i in range(len(words))],
+        alignment_layer=0,
+    )
+
+
+class Page(HTMLParser):
+    """What a browser would make of a page: its tags, and the text in them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self._inside = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self._inside = attributes.get("id") or attributes.get("type") or tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._inside] = self.texts.get(self._inside, "") + data
+
+
+def policy(page: Page) -> str:
+    (content,) = (a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert content
+    return content
+
+
+@pytest.mark.parametrize("text", ["Where is it?", *HOSTILE])
+def test_the_record_comes_back_as_it_went_in(text: str) -> None:
+    data = inspection([text, "quiet"]).to_dict()
+    page = Page(render_page(data))
+    assert json.loads(page.texts["record"]) == json.loads(json.dumps(data))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_becomes_markup_wherever_it_stands(text: str) -> None:
+    harmless, hostile = (inspection([word, "quiet"]) for word in ("loud", text))
+    data = hostile.to_dict()
+    data["languages"] = [text, text]
+    data["facts"][text] = text
+    page = Page(render_page(data))
+    assert page.tags == Page(render_page(harmless.to_dict())).tags
+    assert page.texts["title"] == f"{data['source']} → {data['target']}"
+    assert page.texts["source-text"] == data["source"]
+
+
+def test_even_unprepared_text_cannot_leave_its_script() -> None:
+    data = inspection(["loud"]).to_dict()
+    for text in HOSTILE:
+        data["source_labels"][0] = data["candidates"][0]["text"] = data["tree"][0]["label"] = text  # not made visible
+        record = Page(render_page(data)).texts["record"]
+        assert json.loads(record)["source_labels"][0] == text
+        assert not set(record) & set("<>&\u2028\u2029\u202e")
+
+
+def test_the_same_data_gives_the_same_bytes() -> None:
+    data = inspection(["a", "b"]).to_dict()
+    assert render_page(data) == render_page(copy.deepcopy(data)) == inspection(["a", "b"]).to_html()
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    html = render_page(inspection(["a"]).to_dict())
+    page = Page(html)
+    linked = [a[name] or "" for _, a in page.tags for name in ("src", "href", "action", "srcset", "data") if name in a]
+    assert linked  # the sections
+    assert all(link.startswith("#") for link in linked)
+    assert not re.search(r"@import|url\(", page.texts["style"])
+    assert not {tag for tag, _ in page.tags} & {"link", "img", "iframe", "object", "embed", "base", "form"}
+    assert "default-src 'none'" in policy(page)
+
+
+def test_the_policy_allows_this_program_and_this_style_and_no_other() -> None:
+    page = Page(render_page(inspection(["</script>"]).to_dict()))
+    for kind in ("script", "style"):
+        digest = base64.b64encode(hashlib.sha256(page.texts[kind].encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}';" in policy(page)
+    assert "unsafe" not in policy(page)
+    assert not [name for _, a in page.tags for name in a if name.startswith("on") or name == "style"]
+
+
+def test_the_program_never_makes_markup_or_code_from_text() -> None:
+    program = Page(render_page(inspection(["a"]).to_dict())).texts["script"]
+    sinks = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|\.srcdoc|fetch\("
+    assert not re.search(sinks, program)
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    data = inspection(["a"]).to_dict()
+    data["log_prob"], data["score"] = -math.inf, math.nan
+    record = json.loads(Page(render_page(data)).texts["record"])
+    assert record["log_prob"] is record["score"] is None
+
+
+def test_sixty_subwords_through_the_base_model_stay_below_three_megabytes() -> None:
+    record = inspection(["subword"] * 59, layers=6, heads=8, beam=4)
+    assert len(record.maps) == 18
+    assert len(record.to_html().encode()) < 3_000_000
