@@ -1,8 +1,8 @@
 """An inspection as one self-contained HTML page.
 
-The page is assets/page.html with page.css, the scripts and the record in it. The record stands there as JSON, never as code,
-and the scripts put every word of it on the page as text. The policy in the page's head allows these scripts and this
-style, by their hashes, and nothing else: no network, no other code.
+The page is assets/page.html with page.css, the scripts and the record in it. The record stands there as JSON, never as
+code, and the scripts put every word of it on the page as text. The policy in the page's head allows these scripts and
+this style, by their hashes, and nothing else: no network, no other code.
 """
 
 from __future__ import annotations
