@@ -69,10 +69,10 @@ def search(
     """Find the hypotheses with the best scores, log P / lp.
 
     At each step the 2 W best continuations of a sentence are looked at. Those of the first W that end are finished
-    hypotheses; the best W of the others go on. A sentence leaves the batch when W of its hypotheses have finished,
-    or as soon as no other can still reach the n best: log-probabilities only fall, so a hypothesis can't end with
-    more than its present one divided by the penalty at the greatest length. Equal scores are ordered by hypothesis
-    and token.
+    hypotheses; the best W of the others go on. A sentence leaves the batch as soon as no open hypothesis can still
+    reach the n best finished ones: log-probabilities only fall, so none can end with more than its present one
+    divided by the penalty at the greatest length. Once W hypotheses have finished, it leaves when none would reach
+    them by ending at the next step. Equal scores are ordered by hypothesis and token.
 
     Args:
         step: called with the last tokens; the first time with one BOS for each of the B sentences.
@@ -183,9 +183,11 @@ def _advance(
 def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]], config: SearchConfig) -> bool:
     """Whether a sentence's search is over; best is the log-probability of its best open hypothesis."""
     hypotheses = finished[beam.sentences[row]]
-    if len(hypotheses) >= config.beam or best == _IMPOSSIBLE:
+    if best == _IMPOSSIBLE:
         return True
     if len(hypotheses) < config.n_best:
         return False
-    reachable = best / LengthPenalty(config.length_penalty)(beam.limits[row])
+    # The number of finished hypotheses alone says nothing: a sure model fills a beam with hopeless endings.
+    length = beam.tokens.size(1) + 2 if len(hypotheses) >= config.beam else beam.limits[row]
+    reachable = best / LengthPenalty(config.length_penalty)(length)
     return sorted(h.score for h in hypotheses)[-config.n_best] >= reachable

@@ -62,7 +62,7 @@ def render_page(data: dict[str, Any]) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    return files("dragoman.inspection").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("dragoman.inspection").joinpath("assets").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache

@@ -162,13 +162,31 @@ def test_a_batch_finds_what_each_sentence_finds_alone(beam: int) -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_stopping_early_loses_nothing(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    early = [run(random_language(seed), SearchConfig(beam=6, length_penalty=alpha), [10, 7]) for seed in range(20)]
-    patient = "dragoman.inference.search._is_done"
+    def scores() -> list[list[float]]:
+        config = SearchConfig(beam=6, length_penalty=alpha)
+        return [[h[0].score for h in run(random_language(seed), config, [10, 7])] for seed in range(20)]
+
+    early = scores()
+    stop = "dragoman.inference.search._is_done"
     monkeypatch.setattr(
-        patient, lambda beam, row, best, finished, config: len(finished[beam.sentences[row]]) >= 6 or best == NEVER
+        stop, lambda beam, row, best, finished, config: len(finished[beam.sentences[row]]) >= 6 or best == NEVER
     )
-    full = [run(random_language(seed), SearchConfig(beam=6, length_penalty=alpha), [10, 7]) for seed in range(20)]
-    assert [[h[0].tokens for h in hs] for hs in early] == [[h[0].tokens for h in hs] for hs in full]
+    quota = scores()
+    assert all(a >= b for some, others in zip(early, quota, strict=True) for a, b in zip(some, others, strict=True))
+    if alpha == 0.0:  # without a penalty the bound is exact: nothing gets better by waiting
+        monkeypatch.setattr(stop, lambda beam, row, best, finished, config: best == NEVER)
+        assert early == scores()
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_hopeless_endings_do_not_end_the_search(beam: int, alpha: float) -> None:
+    # A model that is sure of every word: whatever else the beam holds is an ending with a probability of 0.02.
+    def script(sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
+        return {EOS: 1.0} if len(tokens) == 4 else {(A, B, C, D)[len(tokens)]: 0.98, EOS: 0.02}
+
+    (found,) = run(script, SearchConfig(beam=beam, length_penalty=alpha), [8])[0]
+    assert found.tokens == [A, B, C, D]
 
 
 def test_stopping_early_saves_steps() -> None:
