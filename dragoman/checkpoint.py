@@ -6,6 +6,7 @@ model card. Each file is written beside its place, flushed to disk and renamed: 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -142,9 +143,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DragomanError(f"{folder}: can't be written ({error.strerror}); choose another --out") from None
+        raise DragomanError(f"{folder}: can't be written ({error.strerror}); choose another place") from None
     if not os.access(folder, os.W_OK):
-        raise DragomanError(f"{folder}: can't be written (read-only); choose another --out")
+        raise DragomanError(f"{folder}: can't be written (read-only); choose another place")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -153,6 +154,10 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         DragomanError: it can't be written, for example because the disk is full.
     """
+    if path.exists() and not path.is_file():  # a pipe or a device takes bytes, but can't be replaced
+        _write_into(path, content)
+        return
+    path = path.resolve()  # a link stays one
     partial = path.with_name(path.name + ".partial")
     try:
         with partial.open("wb") as file:
@@ -165,10 +170,22 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise _not_saved(path, error) from None
 
 
+def _write_into(path: Path, content: bytes) -> None:
+    try:
+        with path.open("wb") as file:
+            file.write(content)
+    except BrokenPipeError:
+        raise  # the reader had enough: no failure of ours
+    except OSError as error:
+        raise _not_saved(path, error) from None
+
+
 def _not_saved(path: Path, error: OSError | RuntimeError) -> DragomanError:
+    full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
     reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
-    before = "; what was there before is intact" if path.exists() else ""
-    return DragomanError(f"{path}: could not be saved ({reason}){before}; make room and run the same command again")
+    before = "; what was there before is intact" if path.is_file() else ""
+    cure = "make room and run the same command again" if full else "name another place"
+    return DragomanError(f"{path}: could not be saved ({reason}){before}; {cure}")
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:

@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from typing import Any, NoReturn, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import yaml
 from docstring_parser import parse_from_object
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = arguments[0]
         if name not in VERBS:
             return _complain(f"there is no verb {name!r}{_nearest(name, VERBS)}; see dragoman --help", code=2)
-        config = _parse(name, arguments[1:])
+        config = _parse(name, [_utf8(argument) for argument in arguments[1:]])
         verb = getattr(importlib.import_module(VERBS[name].module), name)
         return int(verb(config))
     except ConfigError as error:
@@ -140,7 +140,7 @@ def _nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:
 
 def _parse(name: str, arguments: Sequence[str]) -> Any:
     verb = VERBS[name]
-    arguments = [_dashed(argument) for argument in arguments]
+    arguments = _normalised(arguments, verb)
     parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__, allow_abbrev=False)
     if name == "train":
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
@@ -155,12 +155,53 @@ def _parse(name: str, arguments: Sequence[str]) -> Any:
         raise ConfigError(f"a setting has a value of the wrong kind ({error}); lists look like [a, b]") from None
 
 
-def _dashed(argument: str) -> str:
-    """--max_minutes is --max-minutes."""
-    if not argument.startswith("--") or argument.startswith("--print_config"):
-        return argument
-    option, equals, value = argument.partition("=")
-    return option.replace("_", "-") + equals + value
+def _utf8(argument: str) -> str:
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the argument {argument!a} is not UTF-8") from None
+    return argument
+
+
+_OPTION = re.compile(r"--\w[\w.-]*(?==|$)")
+
+
+def _normalised(arguments: Sequence[str], verb: _Verb) -> list[str]:
+    """Options as the parser wants them: --max-minutes for --max_minutes, a value for those that stand alone.
+
+    What belongs together is tied with "=", and comes first in a verb that has positionals, so that these may stand
+    anywhere among the options.
+    """
+    types = get_type_hints(verb.config)
+    single = {"--" + name.replace("_", "-") for name, kind in types.items() if kind != list[str]}
+    alone = {"--" + name.replace("_", "-"): allowed for name, allowed in _standing_alone(verb.config).items()}
+    others: list[str] = []
+    tied: list[str] = [] if verb.positionals else others
+    waiting = list(arguments)
+    while waiting and waiting[0] != "--":
+        argument = waiting.pop(0)
+        if _OPTION.match(argument) and not argument.startswith("--print_config"):
+            name, equals, value = argument.partition("=")
+            argument = name.replace("_", "-") + equals + value
+        following = waiting[0] if waiting else ""
+        has_value = bool(waiting) and not _OPTION.match(following) and following != "--"
+        if argument in alone and verb.positionals and following.lower() not in alone[argument]:
+            has_value = False  # a positional follows
+        if argument in alone and not has_value:
+            tied.append(f"{argument}={alone[argument][0]}")
+        elif argument in single and has_value:
+            tied.append(f"{argument}={waiting.pop(0)}")
+        else:
+            (tied if argument.partition("=")[0] in single else others).append(argument)
+    return (tied + others if verb.positionals else others) + waiting
+
+
+def _standing_alone(config: type) -> dict[str, list[str]]:
+    """The fields whose option may come without a value: first the value that this means, then all that are possible."""
+    types = get_type_hints(config)
+    switches = {field.name: ["true", "false"] for field in fields(config) if types[field.name] is bool}
+    choices = {field.name: field.metadata[ALONE] for field in fields(config) if ALONE in field.metadata}
+    return switches | {name: [value, *get_args(types[name])] for name, value in choices.items()}
 
 
 def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:

@@ -102,7 +102,7 @@ class InspectConfig(SearchConfig):
     """The model folder."""
     sentence: str
     """The sentence to translate."""
-    translation: str = ""
+    translation: str | None = None
     """Look at this translation instead of the model's own."""
     out: str = ""
     """The page to write; inspection.html unless --text, --npz or --png asks for something else."""
@@ -141,5 +141,5 @@ class FiguresConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        require_at_least(10, {"dpi": self.dpi})
+        require(10 <= self.dpi <= 1200, f"dpi must be between 10 and 1,200, not {self.dpi}")
         require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
 
 from dragoman.checkpoint import make_folder, write_atomically
+from dragoman.config import DragomanError
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
@@ -21,20 +23,23 @@ _PAGE = "inspection.html"
 
 def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
-    translator = Translator.load(config.folder, choose_device(config.device))
-    inspection = translator.inspect(config.sentence, config, config.translation or None, config.alignment_layer)
-    if config.text:
-        print(render_text(inspection, shutil.get_terminal_size().columns, sys.stdout.isatty()))
-    written: list[Path] = []
-    if config.out or not (config.text or config.npz or config.png):
-        written.append(_place(config.out or _PAGE))
-        write_atomically(written[-1], inspection.to_html().encode())
-    if config.npz:
-        written.append(_place(config.npz))
-        inspection.save_npz(written[-1])
+    out = config.out or ("" if config.text or config.npz or config.png else _PAGE)
+    page, arrays = (_file(name) if name else None for name in (out, config.npz))
     if config.png:
-        written += save_attention(inspection, Path(config.png))
-    _report(written)
+        make_folder(Path(config.png))
+    translator = Translator.load(config.folder, choose_device(config.device))
+    inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
+    if page:
+        write_atomically(page, inspection.to_html().encode())
+        _report([page])
+    if arrays:
+        inspection.save_npz(arrays)
+        _report([arrays])
+    if config.png:
+        _report(save_attention(inspection, Path(config.png)))
+    if config.text:  # last: its reader may go away
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render_text(inspection, shutil.get_terminal_size().columns, color))
     return 0
 
 
@@ -86,10 +91,13 @@ def save_attention(inspection: Inspection, out: Path) -> list[Path]:
     return paths
 
 
-def _place(path: str) -> Path:
-    place = Path(path)
-    make_folder(place.parent)
-    return place
+def _file(name: str) -> Path:
+    """A file to be written, its folder made."""
+    path = Path(name)
+    if name.endswith(os.sep) or path.is_dir():
+        raise DragomanError(f"{name}: this is a folder; name a file")
+    make_folder(path.parent)
+    return path
 
 
 def _report(written: list[Path]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,11 @@ def test_every_form_on_request_and_nothing_else(
     assert (tmp_path / "deep" / "er" / "page.html").is_file()
 
 
+def test_an_empty_translation_is_one_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("inspect", folder, "word1 and", "--translation", "", "--text") == 0
+    assert "1  </s>" in capsys.readouterr().out
+
+
 def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("inspect", folder, "word1 and", "--text", "--translation", "more word7") == 0
     assert "more word7" in capsys.readouterr().out
@@ -90,6 +97,9 @@ def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.Cap
         (["word1 " * 50], 1, "at most 40"),
         (["word1", "--n-best", "2"], 2, "unknown setting n_best"),
         ([], 2, "required: sentence"),
+        (["word1", "--text", "--translation", "word1 " * 50], 1, "the translation has"),
+        (["word1", "--out", "folder/"], 1, "folder/: this is a folder; name a file"),
+        (["caf\udce9"], 2, "is not UTF-8"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(
@@ -99,6 +109,39 @@ def test_what_is_wrong_is_said_in_one_sentence(
     error = capsys.readouterr().err
     assert complaint in error
     assert len(error.splitlines()) == 1
+
+
+def test_options_that_stand_alone_may_stand_anywhere(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("inspect", "--text", folder, "word1", "--max-length", 2) == 0
+    assert call("inspect", folder, "--text", "word1", "--max-length", 2) == 0
+    (tmp_path / "lines").write_text("word1\n")
+    capsys.readouterr()
+    assert call("translate", folder, "--alignments", "lines", "--max-length", 2) == 0
+    assert " ||| " in capsys.readouterr().out
+
+
+def test_what_follows_two_dashes_is_left_as_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("inspect", folder, "--text", "--max_length", 2, "--", "--an_odd sentence") == 0
+    assert "--an_odd sentence" in capsys.readouterr().out
+
+
+def test_devices_and_links_are_written_to_and_not_replaced(folder: Path, tmp_path: Path) -> None:
+    link, target = tmp_path / "link.html", tmp_path / "target.html"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert call("inspect", folder, "word1", "--max-length", 2, "--out", link) == 0
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
+    assert call("inspect", folder, "word1", "--max-length", 2, "--out", pipe) == 0
+    page, _ = reader.communicate(timeout=30)
+    assert page == target.read_bytes()
+    assert pipe.is_fifo()
 
 
 def test_a_page_that_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

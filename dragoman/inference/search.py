@@ -71,8 +71,8 @@ def search(
     At each step the 2 W best continuations of a sentence are looked at. Those of the first W that end are finished
     hypotheses; the best W of the others go on. A sentence leaves the batch as soon as no open hypothesis can still
     reach the n best finished ones: log-probabilities only fall, so none can end with more than its present one
-    divided by the penalty at the greatest length. Once W hypotheses have finished, it leaves when none would reach
-    them by ending at the next step. Equal scores are ordered by hypothesis and token.
+    divided by the penalty at the greatest length. Once W hypotheses have finished, it leaves when none would beat
+    the best of them by ending at the next step. Equal scores are ordered by hypothesis and token.
 
     Args:
         step: called with the last tokens; the first time with one BOS for each of the B sentences.
@@ -187,7 +187,9 @@ def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]
         return True
     if len(hypotheses) < config.n_best:
         return False
-    # The number of finished hypotheses alone says nothing: a sure model fills a beam with hopeless endings.
-    length = beam.tokens.size(1) + 2 if len(hypotheses) >= config.beam else beam.limits[row]
+    # The number of finished hypotheses alone says nothing: a sure model fills a beam with hopeless endings. And what is
+    # best must not depend on how many are asked for.
+    full = len(hypotheses) >= config.beam
+    rank, length = (1, beam.tokens.size(1) + 2) if full else (config.n_best, beam.limits[row])
     reachable = best / LengthPenalty(config.length_penalty)(length)
-    return sorted(h.score for h in hypotheses)[-config.n_best] >= reachable
+    return sorted(h.score for h in hypotheses)[-rank] >= reachable

@@ -217,9 +217,12 @@ class Translator:
             raise DragomanError("the sentence is empty: there is nothing to inspect")
         recorder = BeamRecorder()
         hypotheses = self._search([source], replace(config, n_best=config.beam), recorder)[0]
-        given = hypotheses[0].tokens if translation is None else self.vocabulary.target.encode([translation])[0]
-        target = [*given, EOS]
-        self._check_lengths([target], "target", 1)
+        target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
+        if len(target) > self.model.config.max_length:
+            raise DragomanError(
+                f"the translation has {len(target):,} subwords, but the model takes at most "
+                f"{self.model.config.max_length:,}: shorten it"
+            )
         forced, maps = self._force([source], [target])
         evidence = Evidence(
             source=source,
@@ -230,6 +233,13 @@ class Translator:
             recorder=recorder,
         )
         return examine(evidence, self.folder, config, sentence, self._aligning_layer(layer))
+
+    def _spelt(self, translation: str, hypotheses: list[Hypothesis]) -> list[int]:
+        """A translation's subwords; as the search found them where it did, for a text can be cut in several ways."""
+        texts = self.vocabulary.target.decode([hypothesis.tokens for hypothesis in hypotheses])
+        if translation in texts:
+            return hypotheses[texts.index(translation)].tokens
+        return self.vocabulary.target.encode([translation])[0]
 
     def _aligning_layer(self, layer: int) -> int:
         layers = self.model.config.num_decoder_layers

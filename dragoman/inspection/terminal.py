@@ -127,7 +127,8 @@ def _attention(inspection: Inspection, width: int) -> Iterator[Line]:
     """The mean of the heads that the alignment was read from, as a grid: target steps × source subwords."""
     weights = inspection.maps[f"decoder.{inspection.alignment_layer}.cross_attention"]  # (H, T, S)
     mean = weights.mean(axis=0, dtype=float).tolist()  # (T, S)
-    note = f"mean of {len(weights)} heads at each step, in tenths; · is below 0.05"
+    averaged = f"mean of {len(weights)} heads" if len(weights) > 1 else "the one head"
+    note = f"{averaged} at each step, in tenths; · is below 0.05"
     yield from _heading(f"Cross-attention of decoder layer {inspection.alignment_layer + 1}", note, width)
     number, label = len(str(len(mean))), _label_width(inspection.outputs, width)
     room = width - (number + 1 + label)

@@ -191,12 +191,32 @@ def test_any_translation_can_be_inspected() -> None:
     assert translator.inspect(LINES[4], translation="").outputs == ["</s>"]
 
 
+def test_a_translation_that_the_search_found_is_taken_as_it_found_it() -> None:
+    translator = build()
+    inspection = translator.inspect(LINES[4])
+    for place, candidate in enumerate(inspection.candidates):
+        first = [c.text for c in inspection.candidates].index(candidate.text)
+        again = translator.inspect(LINES[4], translation=candidate.text)
+        assert again.chosen == first <= place
+        assert again.outputs == inspection.candidates[first].pieces
+        assert again.score == pytest.approx(inspection.candidates[first].score, abs=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_what_is_best_does_not_depend_on_how_many_are_asked_for(alpha: float) -> None:
+    translator = build()
+    for beam in (4, 8):
+        one = translator.translate(LINES, SearchConfig(beam=beam, length_penalty=alpha))
+        many = translator.translate(LINES, SearchConfig(beam=beam, length_penalty=alpha, n_best=beam))
+        assert [t.subwords for t in one] == [t.subwords for t in many]
+
+
 def test_what_cannot_be_inspected_is_refused() -> None:
     translator = build(max_length=20)
     for sentence in ("", "  "):
         with pytest.raises(DragomanError, match="empty"):
             translator.inspect(sentence)
-    with pytest.raises(DragomanError, match=r"target line 1 has .* at most 20"):
+    with pytest.raises(DragomanError, match=r"the translation has .* at most 20"):
         translator.inspect("cat", translation="dog cat " * 30)
     for layer in (-1, 3):
         with pytest.raises(ConfigError, match=r"alignment_layer.* 2 decoder layers"):
