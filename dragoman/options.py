@@ -12,7 +12,23 @@ ALONE = "alone"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateConfig(SearchConfig):
+class AligningConfig(SearchConfig):
+    """What the verbs that align share."""
+
+    alignment_layer: int = 0
+    """The decoder layer that alignments are read from, from 1; 0 is the recommended one: the last, of six or more the
+    one before it."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_at_least(0, {"alignment_layer": self.alignment_layer})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateConfig(AligningConfig):
     """Translate raw text, line by line: from a file or stdin to stdout."""
 
     folder: str
@@ -26,16 +42,6 @@ class TranslateConfig(SearchConfig):
     """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
     from 0; in JSON with the words). Words are what spaces separate; subwords suit languages without spaces. Without
     a value: words."""
-    alignment_layer: int = 0
-    """The decoder layer that alignments are read from, from 1; 0 is the recommended one: the last, of six or more the
-    one before it."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        super().__post_init__()
-        require_at_least(0, {"alignment_layer": self.alignment_layer})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +101,7 @@ class DemoConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InspectConfig(SearchConfig):
+class InspectConfig(AligningConfig):
     """Open one translation: attention of every layer and head, probabilities, the beam, the alignment."""
 
     folder: str
@@ -112,16 +118,6 @@ class InspectConfig(SearchConfig):
     """Write the arrays to this file, for numpy.load."""
     png: str = ""
     """Write a figure of each attention block into this folder."""
-    alignment_layer: int = 0
-    """The decoder layer that the alignment is read from, from 1; 0 is the recommended one: the last, of six or more the
-    one before it."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        super().__post_init__()
-        require_at_least(0, {"alignment_layer": self.alignment_layer})
 
 
 @dataclass(frozen=True, kw_only=True)
