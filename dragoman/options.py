@@ -121,6 +121,33 @@ class InspectConfig(AligningConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckConfig:
+    """Examine parallel text before training on it: what is wrong, how often, in which lines, and what helps."""
+
+    source: str
+    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    target: str
+    """Language code of the target."""
+    train: list[str]
+    """Training text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE;
+    each may end in .gz."""
+    valid: list[str] = field(default_factory=list)
+    """Validation text; also looked for in the training text."""
+    test: list[str] = field(default_factory=list)
+    """Test text; also looked for in the training text."""
+    json: str = ""
+    """Also write the report to this file."""
+    examples: int = 3
+    """Examples shown of each fault."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require(bool(self.train), "check needs at least one text")
+        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
+        require_at_least(0, {"examples": self.examples})
+
+
+@dataclass(frozen=True, kw_only=True)
 class FiguresConfig:
     """Draw the Transformer's pictures: masks, positions, learning rate, label smoothing, attention step by step."""
 

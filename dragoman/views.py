@@ -1,24 +1,64 @@
-"""The verbs that show: one translation from the inside, and the Transformer's pictures."""
+"""The verbs that show: what is wrong with a text, one translation from the inside, the Transformer's pictures."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 from pathlib import Path
 
-from dragoman.checkpoint import make_folder, write_atomically
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
 from dragoman.config import DragomanError
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
+from dragoman.files import make_folder, write_atomically
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection, readable
 from dragoman.inspection.terminal import render_text
-from dragoman.options import FiguresConfig, InspectConfig
+from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
+from dragoman.text.doctor import Diagnosis, examine_text
 from dragoman.training.precision import choose_device
 
 _PAGE = "inspection.html"
+_COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
+
+
+def check(config: CheckConfig) -> int:
+    """Examine parallel text and print what is wrong; returns the exit code: 1 where training could not read it."""
+    out = _file(config.json) if config.json else None
+    diagnosis = _examine(config)
+    if out:
+        write_atomically(out, (json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
+        _report([out])
+    text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
+    for severity, colour in _COLOURS.items():
+        text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
+    if sys.stdout.isatty():
+        Console().print(text, soft_wrap=True)
+    else:
+        print(text.plain)
+    return 0 if diagnosis.usable else 1
+
+
+def _examine(config: CheckConfig) -> Diagnosis:
+    """Examine, with a bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("counting", total=None)
+
+        def tell(done: int, total: int) -> None:
+            about = f"examining {total:,} pairs" if total else f"counting: {done:,}"
+            progress.update(task, completed=done, total=total or None, description=about)
+
+        return examine_text(
+            config.train, config.source, config.target, config.valid, config.test, config.examples, tell
+        )
 
 
 def inspect(config: InspectConfig) -> int:

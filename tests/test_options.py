@@ -13,6 +13,7 @@ from dragoman.config import ConfigError, TrainConfig
 from dragoman.options import (
     ALONE,
     AverageConfig,
+    CheckConfig,
     DemoConfig,
     EvaluateConfig,
     FiguresConfig,
@@ -22,6 +23,7 @@ from dragoman.options import (
 )
 
 REQUIRED: dict[type, dict[str, Any]] = {
+    CheckConfig: {"source": "en", "target": "de", "train": ["text"]},
     DemoConfig: {},
     TranslateConfig: {"folder": "model"},
     EvaluateConfig: {"folder": "model", "test": ["text"]},
@@ -36,6 +38,9 @@ REQUIRED: dict[type, dict[str, Any]] = {
     ("config", "name", "value"),
     [
         (AverageConfig, "last", 0),
+        (CheckConfig, "examples", -1),
+        (CheckConfig, "source", ""),
+        (CheckConfig, "target", ""),
         (ScoreConfig, "length_penalty", -0.5),
         (TranslateConfig, "alignment_layer", -1),
         (TranslateConfig, "beam", 0),

@@ -1,9 +1,13 @@
-"""`dragoman inspect` and `dragoman figures`, as a user calls them."""
+"""`dragoman check`, `inspect` and `figures`, as a user calls them."""
 
 from __future__ import annotations
 
+import json
 import os
+import pty
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +103,7 @@ def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.Cap
         ([], 2, "required: sentence"),
         (["word1", "--text", "--translation", "word1 " * 50], 1, "the translation has"),
         (["word1", "--out", "folder/"], 1, "folder/: this is a folder; name a file"),
-        (["caf\udce9"], 2, "is not UTF-8"),
+        (["caf\udce9"], 2, "can't be written in UTF-8"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(
@@ -163,3 +167,88 @@ def test_figures_are_drawn_with_and_without_a_translator(
     capsys.readouterr()
     assert call("figures", tmp_path / "half", "--model", folder) == 2
     assert "--model and --sentence" in capsys.readouterr().err
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    """Two files; the fourth line has a NUL, the second is empty on one side."""
+    (tmp_path / "t.en").write_bytes(b"A cat sleeps.\n\nA dog barks.\nA \0 bird sings.\n")
+    (tmp_path / "t.de").write_bytes("Eine Katze schläft.\nLeer.\nEin Hund bellt.\nEin Vogel singt.\n".encode())
+    return tmp_path / "t"
+
+
+LANGUAGES = ("--source", "en", "--target", "de")
+
+
+def test_check_reports_what_is_wrong_and_where(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = text.parent / "made" / "report.json"
+    assert call("check", *LANGUAGES, "--train", text, "--json", report) == 0
+    captured = capsys.readouterr()
+    assert f"{text}.en:4" in captured.out
+    assert "A <U+0000> bird sings." in captured.out
+    assert "\x1b" not in captured.out
+    assert captured.err == f"wrote {report}\n"
+    content = json.loads(report.read_text(encoding="utf-8"))
+    lines = {found["reason"]: [example["line"] for example in found["examples"]] for found in content["findings"]}
+    assert lines == {"NUL": [4], "empty side": [2]}
+    assert call("check", *LANGUAGES, "--train", text, "--examples", 0) == 0
+    assert ".en:4" not in capsys.readouterr().out
+
+
+def test_check_looks_for_held_out_text(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("check", *LANGUAGES, "--train", text, "--valid", text, "--test", text) == 0
+    shown = capsys.readouterr().out
+    assert "also in held-out text: training 3 pairs" in shown
+    assert "in the validation and test text" in shown
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data + b"one more\n", "line counts differ"),
+        (lambda data: data.replace(b"dog", b"d\xf6g"), "not UTF-8"),
+        (lambda data: data.decode().encode("utf-16"), "not UTF-8"),
+    ],
+)
+def test_check_fails_where_training_could_not_read(
+    damage: Callable[[bytes], bytes], said: str, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(f"{text}.en")
+    path.write_bytes(damage(path.read_bytes()))
+    assert call("check", *LANGUAGES, "--train", text) == 1
+    captured = capsys.readouterr()
+    assert f"ERROR  {said}" in captured.out
+    assert "Traceback" not in captured.out + captured.err
+
+
+def test_check_of_empty_and_of_missing_text_fails(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for language in ("en", "de"):
+        Path(f"{text}.{language}").write_text("")
+    assert call("check", *LANGUAGES, "--train", text) == 1
+    assert "ERROR  no pairs" in capsys.readouterr().out
+    assert call("check", *LANGUAGES, "--train", text.parent / "nothing") == 1
+    error = capsys.readouterr().err
+    assert "no such file" in error
+    assert len(error.splitlines()) == 1
+    assert call("check", *LANGUAGES) == 2
+
+
+def test_check_uses_colours_on_a_terminal_alone(text: Path) -> None:
+    command = [sys.executable, "-m", "dragoman", "check", *LANGUAGES, "--train", str(text)]
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm-256color"}
+    process = subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not data:
+            break
+        shown += data
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    assert b"\x1b[1;33mWARNING" in shown
+    assert b"A <U+0000> bird sings." in shown

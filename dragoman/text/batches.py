@@ -34,6 +34,26 @@ class Batch:
         """Target tokens to predict, EOS included, padding not."""
         return int((self.target_output != PAD).sum())
 
+    @property
+    def longest(self) -> int:
+        """Length of the longer side, padding included."""
+        return int(max(self.source.shape[1], self.target_output.shape[1]))
+
+    @property
+    def padded_tokens(self) -> int:
+        """Sentences × longest side: what the batch costs."""
+        return len(self.source) * self.longest
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Some of its sentences."""
+        part = slice(start, stop)
+        return Batch(self.source[part], self.target_input[part], self.target_output[part])
+
+    def pieces(self, budget: int) -> list[Batch]:
+        """The same sentences in batches of at most so many padded tokens, or of one sentence each; 0: in one."""
+        rows = max(1, budget // self.longest) if budget else len(self.source)
+        return [self.rows(start, start + rows) for start in range(0, len(self.source), rows)]
+
 
 def plan_epoch(
     source_lengths: NDArray[np.int64],
@@ -92,16 +112,22 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
     return batches
 
 
-def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64]) -> Batch:
-    """Gather sentence pairs into one padded batch."""
-    targets = [store.target(i) for i in indices]
-    target_input = pad_right([np.concatenate(([BOS], ids[:-1])) for ids in targets])
-    return Batch(pad_right([store.source(i) for i in indices]), target_input, pad_right(targets))
+def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:
+    """Gather sentence pairs into one padded batch; limit as for pad_right."""
+    sources, targets = [store.source(i) for i in indices], [store.target(i) for i in indices]
+    inputs = [np.concatenate(([BOS], ids[:-1])) for ids in targets]
+    return Batch(pad_right(sources, limit), pad_right(inputs, limit), pad_right(targets, limit))
 
 
-def pad_right(sentences: Sequence[Sequence[int] | NDArray[np.integer]]) -> NDArray[np.int64]:
-    """Stack sentences into one array (B, longest, made a multiple of 4), filled up with PAD on the right."""
+def pad_right(sentences: Sequence[Sequence[int] | NDArray[np.integer]], limit: int | None = None) -> NDArray[np.int64]:
+    """Stack sentences into one array (B, longest, made a multiple of 4), filled up with PAD on the right.
+
+    Args:
+        sentences: ids.
+        limit: the most positions that a model has; the multiple of 4 does not go beyond it.
+    """
     longest = -(-max(map(len, sentences)) // MULTIPLE) * MULTIPLE
+    longest = longest if limit is None else max(min(longest, limit), *map(len, sentences), 0)
     padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):
         row[: len(ids)] = ids

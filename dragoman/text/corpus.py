@@ -41,7 +41,12 @@ class Corpus:
         """
         if len(self.paths) == 2:
             return self._read_two()
-        return self._read_jsonl() if _suffix(self.paths[0]) in (".jsonl", ".json") else self._read_tsv()
+        return self._read_jsonl() if self.is_jsonl else self._read_tsv()
+
+    @property
+    def is_jsonl(self) -> bool:
+        """Whether the text is one JSONL file."""
+        return len(self.paths) == 1 and _suffix(self.paths[0]) in (".jsonl", ".json")
 
     def _read_two(self) -> Iterator[Pair]:
         source_path, target_path = self.paths
@@ -69,19 +74,29 @@ class Corpus:
         (path,) = self.paths
         source_key, target_key = self.languages
         for number, line in enumerate(read_lines(path), start=1):
-            try:
-                translation = json.loads(line)["translation"]
-                source, target = translation[source_key], translation[target_key]
-                if not (isinstance(source, str) and isinstance(target, str)):
-                    raise TypeError("not text")
-                (source + target).encode()  # JSON can spell half a character
-            except (ValueError, KeyError, TypeError, RecursionError):
+            pair = parse_json_row(line, self.languages)
+            if pair is None:
                 raise DragomanError(
                     f'{path}, line {number}: each line must look like {{"translation": '
                     f'{{"{source_key}": "…", "{target_key}": "…"}}}}'
-                ) from None
-            # A line break inside a JSON string would be two lines everywhere else.
-            yield source.replace("\n", " "), target.replace("\n", " ")
+                )
+            yield pair
+
+
+def parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
+    """The pair in a line such as {"translation": {"en": "…", "de": "…"}}; None where there is none.
+
+    A line break inside a sentence becomes a space: it would be two lines everywhere else.
+    """
+    try:
+        translation = json.loads(line)["translation"]
+        source, target = translation[languages[0]], translation[languages[1]]
+        if not (isinstance(source, str) and isinstance(target, str)):
+            return None
+        (source + target).encode()  # JSON can spell half a character
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return source.replace("\n", " "), target.replace("\n", " ")
 
 
 def locate(text: str, source: str, target: str) -> Corpus:

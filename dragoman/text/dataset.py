@@ -10,8 +10,9 @@ import hashlib
 import json
 import random
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 
 from dragoman.config import EOS, DragomanError
 from dragoman.text.corpus import Pair
-from dragoman.text.subword import SubwordModel, Vocabulary
+from dragoman.text.subword import MOST_CHARACTERS, SubwordModel, Vocabulary
 
 _CHUNK = 20_000  # pairs encoded at a time
+_FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
+_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
 
 
 @dataclass(frozen=True)
@@ -36,13 +39,15 @@ class StoreReport:
     source_tokens: int
     target_tokens: int
     fingerprint: str
-    """SHA-256 of the text of all pairs, kept or not."""
+    """SHA-256 of the text of all pairs that came, kept or not."""
+    cleaned: dict[str, int] = field(default_factory=dict)
+    """Pairs that cleaning took out before, by reason."""
 
     def describe(self) -> str:
         """One line for people."""
-        removed = [f"{self.empty:,} with an empty side"] * bool(self.empty)
-        removed += [f"{self.too_long:,} too long"] * bool(self.too_long)
-        left_out = f"; left out {' and '.join(removed)}" if removed else ""
+        reasons = {"with an empty side": self.empty, "too long": self.too_long} | self.cleaned
+        removed = [f"{number:,} {reason}" for reason, number in reasons.items() if number]
+        left_out = f"; left out {', '.join(removed)}" if removed else ""
         return f"{self.pairs:,} pairs, {self.source_tokens:,} → {self.target_tokens:,} subwords{left_out}"
 
 
@@ -56,13 +61,16 @@ class TokenStore:
             DragomanError: the folder is no complete store.
         """
         try:
-            self.report = StoreReport(**json.loads((folder / "store.json").read_text())["report"])
+            made = json.loads((folder / "store.json").read_text())
+            self.report = StoreReport(**made["report"])
+            if made["checksums"] != {name: _checksum(folder / name) for name in _FILES}:
+                raise ValueError("damaged")
             self._source = _Side(folder, "source")
             self._target = _Side(folder, "target")
             for side, tokens in ((self._source, self.report.source_tokens), (self._target, self.report.target_tokens)):
                 if len(side.lengths) != self.report.pairs or side.tokens != tokens:
                     raise ValueError("cut short")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise DragomanError(f"{folder}: no complete token store; delete it and it will be made again") from None
 
     def __len__(self) -> int:
@@ -101,6 +109,15 @@ class _Side:
         return self._ids[end - self.lengths[index] : end]
 
 
+def _checksum(path: Path) -> int:
+    """CRC-32: a store of gigabytes is checked in seconds whenever it is opened."""
+    checksum = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
 class _SideWriter:
     def __init__(self, folder: Path, name: str, subwords: SubwordModel, dtype: np.dtype[np.integer]) -> None:
         self.subwords = subwords
@@ -132,6 +149,8 @@ def build_store(
     folder: Path,
     max_length: int,
     progress: Callable[[int], None] | None = None,
+    cleaned: dict[str, int] | None = None,
+    name: str = "the text",
 ) -> TokenStore:
     """Encode pairs into a new store; the folder appears only when it is complete.
 
@@ -141,6 +160,8 @@ def build_store(
         folder: where to put the store; an older one there is replaced.
         max_length: leave out pairs with a side of more subwords than this.
         progress: called with the number of pairs read so far.
+        cleaned: how many pairs were taken out before, by reason; for the report.
+        name: of the text, for the error that no pair is left.
 
     Raises:
         DragomanError: no pair is left, or whatever reading the pairs raises.
@@ -155,7 +176,16 @@ def build_store(
             _SideWriter(partial, "target", vocabulary.target, dtype) as target,
         ):
             report = _write_pairs(pairs, source, target, max_length, progress)
-        (partial / "store.json").write_text(json.dumps({"dtype": dtype.name, "report": asdict(report)}))
+        if not report.pairs:
+            read = report.empty + report.too_long
+            raise DragomanError(
+                f"{name}: no sentence pair is left of {read:,}: {report.empty:,} have an empty side and "
+                f"{report.too_long:,} are longer than {max_length} subwords"
+            )
+        report = replace(report, cleaned=cleaned or {})
+        checksums = {name: _checksum(partial / name) for name in _FILES}
+        made = {"dtype": dtype.name, "report": asdict(report), "checksums": checksums}
+        (partial / "store.json").write_text(json.dumps(made))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     except OSError as error:
@@ -180,7 +210,8 @@ def _write_pairs(
         digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
         full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
         empty += len(chunk) - len(full)
-        encoded = zip(*(side.subwords.encode(texts) for side, texts in _sides(source, target, full)), strict=True)
+        bearable = [pair for pair in full if not any(_hopeless(side, max_length) for side in pair)]
+        encoded = zip(*(side.subwords.encode(texts) for side, texts in _sides(source, target, bearable)), strict=True)
         fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
         too_long += len(full) - len(fitting)
         kept += len(fitting)
@@ -188,12 +219,13 @@ def _write_pairs(
         target.write([[*ids, EOS] for _, ids in fitting])
         if progress is not None:
             progress(read)
-    if not kept:
-        raise DragomanError(
-            f"no sentence pair is left of {read:,}: {empty:,} have an empty side and {too_long:,} "
-            f"are longer than {max_length} subwords"
-        )
     return StoreReport(kept, empty, too_long, source.total, target.total, digest.hexdigest())
+
+
+def _hopeless(text: str, max_length: int) -> bool:
+    """Whether a text is too long for so many subwords, however they are cut; those of megabytes are not even tried."""
+    most = max_length * MOST_CHARACTERS
+    return len(text) > most and len(text) - sum(map(text.count, _SPACES)) > most
 
 
 def _sides(source: _SideWriter, target: _SideWriter, pairs: list[Pair]) -> list[tuple[_SideWriter, list[str]]]:

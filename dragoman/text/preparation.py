@@ -5,18 +5,39 @@ Kept under OUT/data and made again only when the text or its settings change.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
-from dragoman.config import DragomanError, TextConfig, TrainConfig
+import numpy as np
+from numpy.typing import NDArray
+
+from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.files import write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
+from dragoman.text.doctor import examine_text
+from dragoman.text.findings import Finding
+from dragoman.text.reasons import Flag
 from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
+REPORT_FILE = "check.json"
+_KEY = "key.json"
+# The settings of cleaning: what each takes out, and how that is called.
+_CLEANED = {
+    "overlap": (Flag.OVERLAP, "also in the validation or test text"),
+    "duplicates": (Flag.DUPLICATE, "duplicates"),
+    "near_duplicates": (Flag.NEAR_DUPLICATE, "near duplicates"),
+    "copies": (Flag.COPY, "copies of the source"),
+    "ratio": (Flag.RATIO, "of unlike lengths"),
+    "characters": (Flag.CHARACTERS, "with broken characters"),
+    "language": (Flag.LANGUAGE, "in a wrong language"),
+}
 _PAIRS_BETWEEN_REPORTS = 500_000
 
 Report = Callable[[str], None]
@@ -34,23 +55,41 @@ class PreparedText:
     """The first validation pairs as raw text, to translate."""
 
 
-def prepare_text(config: TrainConfig, report: Report = lambda line: None) -> PreparedText:
-    """Learn the subwords and encode the text of a run, or take what an earlier run prepared from the same text.
+def prepare_text(
+    config: TrainConfig,
+    report: Report = lambda line: None,
+    vocabulary: Vocabulary | None = None,
+    begun: bool = False,
+) -> PreparedText:
+    """Clean, learn the subwords, and encode the text of a run; or take what was prepared before from the same text.
 
     Args:
         config: the run; files appear under its out folder, each complete or not at all.
         report: told what is going on.
+        vocabulary: subwords to keep to, instead of learning some.
+        begun: whether a run has already trained on what lies there; its text can't become another unnoticed.
 
     Raises:
-        DragomanError: the text can't be read or has no usable pair.
+        DragomanError: the text can't be read, has no usable pair, or is not the one that the run began with.
     """
     folder = Path(config.out) / "data"
-    key = _key(config)
-    stores = _open(config, folder) if _read_key(folder) == key else None
+    key = _read_key(folder)
+    changes = _changes(key, config) if key else []
+    stores = _open(config, folder) if key and not changes else None
     if stores is None:
-        _prepare(config, folder, report)
-        (folder / "key.json").write_text(json.dumps(key))
+        if begun and changes:
+            if not config.accept_changes:
+                raise DragomanError(
+                    f"{config.out}: holds a run that began with another text ({'; '.join(changes)}); choose another "
+                    f"--out, continue all the same with --accept-changes true, or begin again with --restart true"
+                )
+            report(f"the text is another: {'; '.join(changes)}")
+        if begun:
+            vocabulary = _own_vocabulary(folder) or vocabulary
+        _prepare(config, folder, report, vocabulary)
         stores = TokenStore(folder / "train"), TokenStore(folder / "valid")
+    if (description := _describe(config, key)) != _read_key(folder):
+        write_atomically(folder / _KEY, json.dumps(description).encode())
     train, valid = stores
     report(f"training text: {train.report.describe()}")
     report(f"validation text: {valid.report.describe()}")
@@ -70,45 +109,123 @@ def _open(config: TrainConfig, folder: Path) -> tuple[TokenStore, TokenStore] | 
         return None
 
 
-def _prepare(config: TrainConfig, folder: Path, report: Report) -> None:
+def _own_vocabulary(folder: Path) -> Vocabulary | None:
+    """The subwords that the run began with, which its model knows; None where they are gone."""
+    try:
+        return Vocabulary.load(folder)
+    except DragomanError:
+        return None
+
+
+def _prepare(config: TrainConfig, folder: Path, report: Report, vocabulary: Vocabulary | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "key.json").unlink(missing_ok=True)
-    report("reading the training text")
-    sample_size = max(config.text.sample_lines // 2, 1)
-    sample, count = sample_pairs(read_pairs(config.train, config.source, config.target), sample_size, config.seed)
-    if not count:
-        raise DragomanError(f"{', '.join(config.train)}: no sentence pair; the training text is empty")
-    held_out = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / count)
-    if held_out:
-        _write_held_out(config, held_out, report)
-    vocabulary = _learn(sample, config.text, report)
+    (folder / _KEY).unlink(missing_ok=True)
+    text = _clean_text(config, report)
+    if vocabulary is None:
+        sample, _ = sample_pairs(text.pairs(), max(config.text.sample_lines // 2, 1), config.seed)
+        vocabulary = _learn(sample, config, report)
     for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE):
         (folder / name).unlink(missing_ok=True)
     for name, content in vocabulary.files().items():
-        (folder / name).write_bytes(content)
-
-    def training_pairs() -> Iterator[Pair]:
-        for pair in read_pairs(config.train, config.source, config.target):
-            if not (held_out and holds_out(pair[0], held_out)):
-                yield pair
+        write_atomically(folder / name, content)
 
     def tell(read: int) -> None:
         if read % _PAIRS_BETWEEN_REPORTS == 0:
-            report(f"encoded {read:,} of {count:,} pairs")
+            report(f"encoded {read:,} of {text.count:,} pairs")
 
-    report(f"encoding {count:,} pairs")
-    build_store(training_pairs(), vocabulary, folder / "train", config.text.max_length, tell)
+    report(f"encoding {text.count:,} pairs")
+    name = ", ".join(config.train)
+    build_store(text.pairs(), vocabulary, folder / "train", config.text.max_length, tell, text.left_out, name)
     valid = read_pairs(_validation_texts(config), config.source, config.target)
-    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1)
+    name = ", ".join(_validation_texts(config))
+    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=name)
 
 
-def _learn(sample: list[Pair], config: TextConfig, report: Report) -> Vocabulary:
+@dataclass(frozen=True)
+class _TrainingText:
+    """The training pairs without those that cleaning takes out or that are held out."""
+
+    config: TrainConfig
+    count: int
+    """Pairs in the files."""
+    flags: NDArray[np.uint16]
+    """What is wrong with each."""
+    unwanted: Flag
+    held_out: float
+    """Share."""
+    left_out: dict[str, int]
+    """Number of pairs that cleaning takes out, by reason."""
+
+    def pairs(self) -> Iterator[Pair]:
+        """Read them from the files."""
+        pairs = read_pairs(self.config.train, self.config.source, self.config.target)
+        for pair, flags in zip(pairs, self.flags, strict=True):
+            if not (flags & self.unwanted or (self.held_out and holds_out(pair[0], self.held_out))):
+                yield pair
+
+
+def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
+    """Examine the training text, say what is wrong with it, and decide what is left out."""
+    report("examining the training text")
+    told = 0
+
+    def tell(examined: int, pairs: int) -> None:
+        nonlocal told
+        if pairs and examined - told >= _PAIRS_BETWEEN_REPORTS:
+            told = examined
+            report(f"examined {examined:,} of {pairs:,} pairs")
+
+    texts = (config.train, config.source, config.target, config.valid, config.test)
+    diagnosis = examine_text(*texts, progress=tell)
+    content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1)
+    write_atomically(Path(config.out) / REPORT_FILE, content.encode())
+    if not diagnosis.usable:
+        for _ in read_pairs(config.train, config.source, config.target):
+            pass  # raises what is wrong, with the place
+    if not diagnosis.pairs:
+        raise DragomanError(f"{', '.join(config.train)}: no sentence pair; the training text is empty")
+    unwanted, left_out = Flag(0), {}
+    for name, (flag, reason) in _CLEANED.items():
+        if getattr(config.clean, name):
+            unwanted |= flag
+            if number := int(np.count_nonzero(diagnosis.flags & flag)):
+                left_out[reason] = number
+    _warn(diagnosis.findings, Path(config.out) / REPORT_FILE, report)
+    if np.all(diagnosis.flags & unwanted):
+        parts = ", ".join(f"{number:,} {reason}" for reason, number in left_out.items())
+        raise DragomanError(
+            f"{', '.join(config.train)}: cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts}); give other "
+            f"text, or switch that off, for example with --clean.overlap false"
+        )
+    held_out = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / diagnosis.pairs)
+    if held_out:
+        _write_held_out(config, held_out, report)
+    return _TrainingText(config, diagnosis.pairs, diagnosis.flags, unwanted, held_out, left_out)
+
+
+def _warn(findings: Iterable[Finding], where: Path, report: Report) -> None:
+    """Say what the doctor found, but for notes; errors with all he has to say about them."""
+    warnings = []
+    for finding in findings:
+        if finding.severity == "error":
+            words = " ".join(filter(None, [finding.detail, finding.advice]))
+            report(f"warning: {finding.reason} in the {finding.text} text ({finding.count:,} {finding.unit}): {words}")
+        elif finding.severity == "warning":
+            warnings.append(f"{finding.reason} ({finding.count:,} {finding.unit} of the {finding.text} text)")
+    if warnings:
+        report(f"found in the text: {', '.join(warnings)}; see {where}")
+
+
+def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabulary:
     report(f"learning subwords from {len(sample):,} pairs")
-    vocabulary = Vocabulary.learn(([s for s, _ in sample], [t for _, t in sample]), config)
+    try:
+        vocabulary = Vocabulary.learn(([s for s, _ in sample], [t for _, t in sample]), config.text)
+    except DragomanError as error:
+        raise DragomanError(f"{', '.join(config.train)}: {error}") from None
     for side, model in (("source", vocabulary.source), ("target", vocabulary.target)):
-        if len(model) < config.vocab_size and not (vocabulary.joint and side == "target"):
+        if len(model) < config.text.vocab_size and not (vocabulary.joint and side == "target"):
             name = "text" if vocabulary.joint else f"{side} text"
-            report(f"the {name} supports {len(model):,} subwords, not {config.vocab_size:,}: going on with those")
+            report(f"the {name} supports {len(model):,} subwords, not {config.text.vocab_size:,}: going on with those")
     return vocabulary
 
 
@@ -124,30 +241,71 @@ def _write_held_out(config: TrainConfig, share: float, report: Report) -> None:
         )
     (prefix,) = _validation_texts(config)
     for language, side in ((config.source, 0), (config.target, 1)):
-        text = "".join(pair[side] + "\n" for pair in pairs)
-        Path(f"{prefix}.{language}").write_text(text, encoding="utf-8", newline="\n")
+        write_atomically(Path(f"{prefix}.{language}"), "".join(pair[side] + "\n" for pair in pairs).encode())
     report(f"no --valid: held {len(pairs):,} pairs out of the training text, see {prefix}.{config.source}")
 
 
-def _key(config: TrainConfig) -> dict[str, object]:
-    """What the prepared text depends on: settings, and name, size and time of every file."""
-    files = []
-    for text in [*config.train, *config.valid]:
-        for path in locate(text, config.source, config.target).paths:
-            stat = path.stat()
-            files.append([str(path.resolve()), stat.st_size, stat.st_mtime_ns])
+def _settings(config: TrainConfig) -> dict[str, Any]:
+    """The settings that the prepared text depends on."""
     return {
-        "files": files,
-        "languages": [config.source, config.target],
-        "train": len(config.train),
+        "source": config.source,
+        "target": config.target,
         "text": asdict(config.text),
+        "clean": asdict(config.clean),
         "seed": config.seed,
-        "max_length": config.model.max_length,
+        "model": {"max_length": config.model.max_length},
     }
 
 
-def _read_key(folder: Path) -> object:
+def _files(config: TrainConfig) -> list[Path]:
+    texts = [*config.train, *config.valid, *config.test]
+    return [path for text in texts for path in locate(text, config.source, config.target).paths]
+
+
+def _describe(config: TrainConfig, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What the prepared text was made from; files that did not change keep the checksum they have."""
+    known = {tuple(file[:3]): file for file in (before or {}).get("files", [])}
+    files = []
+    for path in _files(config):
+        stamp = _stamp(path)
+        files.append(known.get(tuple(stamp)) or [*stamp, _checksum(path)])
+    parts = [len(config.train), len(config.valid), len(config.test)]
+    return {"settings": _settings(config), "parts": parts, "files": files}
+
+
+def _changes(before: Mapping[str, Any], config: TrainConfig) -> list[str]:
+    """What is not as it was when the text was prepared; a file counts by its content."""
+    changes = differences(before["settings"], _settings(config))
+    paths, parts = _files(config), [len(config.train), len(config.valid), len(config.test)]
+    if len(paths) != len(before["files"]) or before["parts"] != parts:
+        return [*changes, "the list of files"]
+    for path, (*stamp, checksum) in zip(paths, before["files"], strict=True):
+        if _stamp(path) != stamp and (path.stat().st_size != stamp[1] or _checksum(path) != checksum):
+            changes.append(f"{path} has changed")
+    return changes
+
+
+def _stamp(path: Path) -> list[Any]:
+    stat = path.stat()
+    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.sha256()
     try:
-        return json.loads((folder / "key.json").read_text())
-    except (OSError, ValueError):
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    return digest.hexdigest()
+
+
+def _read_key(folder: Path) -> dict[str, Any] | None:
+    try:
+        key = json.loads((folder / _KEY).read_text(encoding="utf-8"))
+        if any([type(fact) for fact in file] != [str, int, int, str] for file in key["files"]):
+            raise ValueError("not what was written")
+        return {"settings": dict(key["settings"]), "parts": key["parts"], "files": key["files"]}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

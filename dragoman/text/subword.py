@@ -18,6 +18,8 @@ from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
 
 JOINT_FILE = "sentencepiece.model"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
+MOST_CHARACTERS = 16
+"""Characters of the longest subwords that are learned."""
 
 
 class SubwordModel:
@@ -92,6 +94,7 @@ def learn_subwords(lines: Iterable[str], config: TextConfig, vocab_size: int | N
             bos_id=BOS,
             eos_id=EOS,
             max_sentence_length=16_384,
+            max_sentencepiece_length=MOST_CHARACTERS,
             num_threads=os.cpu_count() or 1,
             minloglevel=2,
         )

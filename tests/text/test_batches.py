@@ -171,3 +171,60 @@ def test_lengths_are_padded_so_that_few_shapes_occur() -> None:
     widths = {pad_right([[5] * length]).shape[1] for length in range(1, 101)}
     assert len(widths) <= 30
     assert all(pad_right([[5] * length]).shape[1] >= length for length in range(1, 101))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 40))
+def test_padding_does_not_go_beyond_the_positions_of_a_model(lengths: list[int], limit: int) -> None:
+    width = pad_right([[5] * length for length in lengths], limit).shape[1]
+    assert width >= max(lengths)  # nothing is ever cut off
+    assert width <= max(limit, max(lengths))
+    assert width % 4 == 0 or width in (limit, max(lengths))
+    free = pad_right([[5] * length for length in lengths])
+    assert width == free.shape[1] or free.shape[1] > limit
+
+
+def test_all_sides_of_a_batch_keep_to_the_limit() -> None:
+    batch = collate(cast(TokenStore, Sentences([([9] * 8, [9] * 5), ([9], [9] * 8)])), [0, 1], limit=9)
+    assert batch.source.shape == batch.target_input.shape == batch.target_output.shape == (2, 9)
+
+
+# ---- pieces
+
+
+def some_batch(lengths: list[tuple[int, int]]) -> Batch:
+    return collated([([9] * (s - 1), [9] * (t - 1)) for s, t in lengths], list(range(len(lengths))))
+
+
+def test_the_size_of_a_batch_is_its_sentences_times_its_longer_side_as_padded() -> None:
+    batch = some_batch([(2, 5), (3, 9), (4, 2)])
+    assert (batch.longest, batch.padded_tokens) == (12, 36)
+    other_way_round = some_batch([(5, 2), (9, 3)])
+    assert (other_way_round.longest, other_way_round.padded_tokens) == (12, 24)
+
+
+def test_rows_are_sentences_with_all_that_belongs_to_them() -> None:
+    pairs = [([10 + i], [20 + i]) for i in range(5)]
+    part, whole = collated(pairs, [0, 1, 2, 3, 4]).rows(1, 3), collated(pairs, [1, 2])
+    assert part.source.tolist() == whole.source.tolist()
+    assert part.target_input.tolist() == whole.target_input.tolist()
+    assert part.target_output.tolist() == whole.target_output.tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(2, 20), st.integers(2, 20)), min_size=1, max_size=30), st.integers(1, 700))
+def test_pieces_are_the_same_sentences_in_order_within_the_budget(lengths: list[tuple[int, int]], budget: int) -> None:
+    batch = some_batch(lengths)
+    pieces = batch.pieces(budget)
+    for name in ("source", "target_input", "target_output"):
+        assert np.array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), getattr(batch, name))
+    assert sum(piece.num_tokens for piece in pieces) == batch.num_tokens
+    assert all(piece.padded_tokens <= budget or len(piece.source) == 1 for piece in pieces)
+    # As few as the budget allows: all but the last are full.
+    assert all(piece.padded_tokens + batch.longest > budget for piece in pieces[:-1])
+
+
+def test_without_a_budget_a_batch_is_one_piece() -> None:
+    batch = some_batch([(3, 4)] * 50)
+    (piece,) = batch.pieces(0)
+    assert len(piece.source) == 50

@@ -279,3 +279,27 @@ def test_every_pair_is_about_equally_likely_to_be_sampled() -> None:
     drawn = Counter(pair for seed in range(600) for pair in sample_pairs(iter(NUMBERED), 10, seed)[0])
     # Binomial: 60 times on average, with a standard deviation of 7.3.
     assert all(60 - 5 * 7.4 < drawn[pair] < 60 + 5 * 7.4 for pair in NUMBERED)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "source.ends", "target.ids", "target.ends"])
+def test_a_store_in_which_a_bit_has_turned_is_none(name: str, vocabulary: Vocabulary, tmp_path: Path) -> None:
+    build_store(PAIRS, vocabulary, tmp_path / "store", 50)
+    path = tmp_path / "store" / name
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DragomanError, match="no complete token store"):
+        TokenStore(tmp_path / "store")
+
+
+def test_a_description_that_is_nested_without_end_is_none(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    build_store(PAIRS, vocabulary, tmp_path / "store", 50)
+    (tmp_path / "store" / "store.json").write_text("[" * 100_000)
+    with pytest.raises(DragomanError, match="no complete token store"):
+        TokenStore(tmp_path / "store")
+
+
+def test_a_text_of_which_nothing_is_left_is_named(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    with pytest.raises(DragomanError, match="my text: no sentence pair is left of 2"):
+        build_store([("", "x"), ("x", " ")], vocabulary, tmp_path / "store", 50, name="my text")
+    assert not list(tmp_path.iterdir())
