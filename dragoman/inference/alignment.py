@@ -5,6 +5,7 @@ Shapes: S source subwords, T target subwords, both with their `</s>`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -75,12 +76,20 @@ def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> 
     return [*places, NO_WORD], subwords.decode(words)
 
 
-_WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
+_WITHOUT_SPACES = re.compile(
+    "bo|bod|tib|dz|dzo|ja|jpn|km|khm|lo|lao|my|mya|bur|th|tha|zh|zho|chi|cmn|gan|hak|hsn|lzh|nan|wuu|yue"
+)
+
+
+def has_spaces(language: str) -> bool:
+    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
+    subtags = language.lower().replace("_", "-").split("-")
+    return not _WITHOUT_SPACES.fullmatch(subtags[0]) or "latn" in subtags
 
 
 def unit_of(language: str) -> Unit:
     """What to align in a language: words, or subwords where it is written without spaces."""
-    return "subwords" if language.lower().replace("_", "-").split("-")[0] in _WITHOUT_SPACES else "words"
+    return "words" if has_spaces(language) else "subwords"
 
 
 def alignment_layer(num_layers: int) -> int:

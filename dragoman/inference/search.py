@@ -6,6 +6,7 @@ V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -183,7 +184,7 @@ def _advance(
 def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]], config: SearchConfig) -> bool:
     """Whether a sentence's search is over; best is the log-probability of its best open hypothesis."""
     hypotheses = finished[beam.sentences[row]]
-    if best == _IMPOSSIBLE:
+    if best == _IMPOSSIBLE or math.isnan(best):
         return True
     if len(hypotheses) < config.n_best:
         return False

@@ -1,80 +1,42 @@
-"""Raw lines in, raw lines out: what a model folder is for.
-
-Shapes: B sentences, W beam width, N = B * W hypotheses, S source length, T target length, V vocabulary.
-"""
+"""Raw lines in, raw lines out: what a model folder is for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import ModelFolder
-from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError, SearchConfig
-from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, split_into_words
-from dragoman.inference.rules import NEVER_WRITTEN, LengthPenalty, MinLength, Rule
-from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.checkpoint import LONGEST_FACT, ModelFolder
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
+from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, has_spaces, split_into_words
+from dragoman.inference.engine import Engine, in_batches
+from dragoman.inference.long_lines import WIDEST, longest_prefix, split_line, squeeze
+from dragoman.inference.search import Hypothesis
+from dragoman.inference.translation import PairScore, Part, Translation, join_alignments, join_translations
 from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
 from dragoman.inspection.record import Inspection
-from dragoman.model.attention import AttentionMaps
-from dragoman.model.layers import DecoderCache
-from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
-from dragoman.text.batches import pad_right, plan_in_order
+from dragoman.text.subword import SubwordModel
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
+_AT_ONCE = 20_000  # lines, or parts of long ones, that are in memory as ids
+_SEARCH_CURE = "take a smaller --beam (a smaller --batch-tokens has been tried)"
+_FORCE_CURE = "shorten it, or take another --device"
 
 
 @dataclass(frozen=True)
-class Translation:
-    """A translated line. An empty line translates to an empty line with log-probability 0."""
+class _Stretch:
+    """A line to translate, or a part of one."""
 
-    text: str
-    log_prob: float = 0.0
-    """Natural logarithm of the probability of its subwords and the end."""
-    score: float = 0.0
-    """log_prob divided by the length penalty; what the search maximises."""
-    subwords: list[int] = field(default_factory=list)
-    """Target ids, without BOS and EOS."""
-    alternatives: list[Translation] = field(default_factory=list)
-    """The next best translations, best first, where n_best asks for them."""
-
-
-@dataclass(frozen=True)
-class PairScore:
-    """What the model thinks of a given translation."""
-
-    log_prob: float
-    """Natural logarithm of P(target | source), the end of the sentence included."""
-    num_tokens: int
-    """Target subwords, the end included."""
-
-    def score(self, length_penalty: float) -> float:
-        """log_prob divided by the length penalty, as the search does."""
-        return self.log_prob / LengthPenalty(length_penalty)(self.num_tokens)
-
-
-class TransformerState:
-    """What the model remembers during the search: memory, mask and cache."""
-
-    def __init__(self, memory: Tensor, source_mask: Tensor, cache: DecoderCache) -> None:
-        """memory (B, S, D), source_mask (B, 1, 1, S)."""
-        self.memory = memory
-        self.source_mask = source_mask
-        self.cache = cache
-
-    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """Keep these hypotheses (N',) and sentences (B',), in this order."""
-        self.cache.select_hypotheses(hypotheses)
-        if sentences is not None:
-            self.cache.select_sentences(sentences)
-            self.memory = self.memory.index_select(0, sentences)
-            self.source_mask = self.source_mask.index_select(0, sentences)
+    line: int
+    ids: list[int]
+    source: str = ""
+    """The text of a part; empty for a whole line."""
+    left_out: int = 0
 
 
 class Translator:
@@ -93,10 +55,10 @@ class Translator:
             autocast: compute matrix products in bf16.
         """
         self.device = torch.device(device)
-        self.autocast = autocast
         self.folder = folder
         self.model: Transformer = folder.model.to(self.device)
         self.vocabulary = folder.vocabulary
+        self.engine = Engine(self.model, self.device, autocast)
 
     @staticmethod
     def load(folder: Path | str, device: torch.device | str = "cpu") -> Translator:
@@ -107,6 +69,16 @@ class Translator:
         """
         return Translator(ModelFolder.load(folder), device)
 
+    @property
+    def longest_source(self) -> int:
+        """Most subwords, the end included, that the model can translate well: what it takes, and what it has seen.
+
+        Positions beyond the longest training sentence are new to a model, and its translations fall apart there.
+        """
+        seen = self.folder.direction.facts.get(LONGEST_FACT)
+        most = self.model.config.max_length
+        return min(most, seen) if isinstance(seen, int) and seen > 1 else most
+
     def translate(
         self,
         lines: Sequence[str],
@@ -116,27 +88,29 @@ class Translator:
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
+        What happens to long lines is for config.long to say. "split", the default, translates the sentences of a line
+        of more subwords than longest_source one by one and joins the translations. "truncate" leaves out the end of a
+        line of more subwords than the model takes at all (max_length); left_out of the translation says how much. The
+        lines between, longer than any in training, are translated as they are, since losing text is worse. "error"
+        refuses lines of more than max_length.
+
         Args:
             lines: any number of lines of raw text.
             config: beam, length penalty, n-best, …
-            progress: called with the number of lines that each batch had.
+            progress: called with the number of lines, or parts of long ones, that each batch had.
             first_line: number of the first line; messages count from it.
 
         Raises:
-            DragomanError: a line is longer than the model can take.
+            DragomanError: a line is longer than the model can take and config.long is "error", or the memory does not
+                suffice for a line.
         """
         config = config or SearchConfig()
-        encoded = self._encode_source(lines, first_line)
-        translations = [Translation("") for _ in lines]
-        todo = [i for i, ids in enumerate(encoded) if len(ids) > 1]
-        lengths = np.array([len(encoded[i]) for i in todo], dtype=np.int64)
-        for batch in plan_in_order(lengths, max(1, config.batch_tokens // config.beam)):
-            indices = [todo[i] for i in batch]
-            for i, hypotheses in zip(indices, self._search([encoded[i] for i in indices], config), strict=True):
-                translations[i] = self._to_translation(hypotheses)
-            if progress is not None:
-                progress(len(indices))
-        return translations
+        found: list[list[tuple[_Stretch, Translation]]] = [[] for _ in lines]
+        stretches = self._stretches(lines, config, first_line)
+        while some := list(islice(stretches, _AT_ONCE)):
+            for stretch, hypotheses in zip(some, self._search(some, config, progress), strict=True):
+                found[stretch.line].append((stretch, self._to_translation(hypotheses)))
+        return [self._join(of_line, config.n_best) for of_line in found]
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096, first_line: int = 1) -> list[PairScore]:
         """The log-probability of each pair's target given its source, in order.
@@ -149,17 +123,16 @@ class Translator:
         Raises:
             DragomanError: a side is longer than the model can take.
         """
-        sources = self._encode_source([source for source, _ in pairs], first_line)
-        targets = [[*ids, EOS] for ids in self.vocabulary.target.encode([target for _, target in pairs])]
-        self._check_lengths(targets, "target", first_line)
-        lengths = np.array([max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)], dtype=np.int64)
-        scores = [PairScore(0.0, 0)] * len(pairs)
-        for batch in plan_in_order(lengths, batch_tokens):
-            indices = batch.tolist()
-            log_probs = self._score([sources[i] for i in indices], [targets[i] for i in indices])
-            for i, log_prob in zip(indices, log_probs, strict=True):
-                scores[i] = PairScore(log_prob, len(targets[i]))
-        return scores
+        numbers = range(first_line, first_line + len(pairs))
+        sources = self._encode([source for source, _ in pairs], "source", numbers)
+        targets = self._encode([target for _, target in pairs], "target", numbers)
+        log_probs = in_batches(
+            lambda batch: self.engine.score([sources[i] for i in batch], [targets[i] for i in batch]),
+            [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
+            batch_tokens,
+            _FORCE_CURE,
+        )
+        return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
     def align(
         self,
@@ -170,6 +143,8 @@ class Translator:
         first_line: int = 1,
     ) -> list[Alignment]:
         """Which source word each word of a translation comes from, read off the cross-attention; in order.
+
+        A line that was translated in parts is aligned part by part; the links are those of the whole line.
 
         Args:
             sources: raw lines.
@@ -183,18 +158,26 @@ class Translator:
             DragomanError: a line is longer than the model can take.
         """
         name = f"decoder.{self._aligning_layer(layer)}.cross_attention"
-        encoded = self._encode_source(sources, first_line)
-        targets = [[*translation.subwords, EOS] for translation in translations]
-        lengths = np.array([max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)], dtype=np.int64)
-        alignments = [Alignment([], [], []) for _ in encoded]
-        for batch in plan_in_order(lengths, _ALIGNED_TOKENS):
-            indices = batch.tolist()
-            _, maps = self._force([encoded[i] for i in indices], [targets[i] for i in indices])
-            for i, weights in zip(indices, maps[name].cpu(), strict=True):
-                source_words, sources_shown = split_into_words(encoded[i], self.vocabulary.source, unit)
-                target_words, targets_shown = split_into_words(targets[i], self.vocabulary.target, unit)
-                alignments[i] = Alignment(align(weights, source_words, target_words), sources_shown, targets_shown)
-        return alignments
+        parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, translations, strict=True)]
+        parts = [part for of_line in parts_of for part in of_line]
+        numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
+        encoded = self._encode([part.source for part in parts], "source", numbers)
+        targets = [[*part.subwords, EOS] for part in parts]
+
+        def compute(batch: list[int]) -> list[Alignment]:
+            _, maps = self.engine.force([encoded[i] for i in batch], [targets[i] for i in batch])
+            weights = maps[name].cpu()
+            return [self._align(row, encoded[i], targets[i], unit) for row, i in zip(weights, batch, strict=True)]
+
+        lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
+        alignments = iter(in_batches(compute, lengths, _ALIGNED_TOKENS, _FORCE_CURE))
+        spaced = has_spaces(self.folder.direction.target)
+        return [
+            join_alignments(translation.parts, list(islice(alignments, len(translation.parts))), unit, spaced)
+            if translation.parts
+            else next(alignments)
+            for translation in translations
+        ]
 
     def inspect(
         self, sentence: str, config: SearchConfig | None = None, translation: str | None = None, layer: int = 0
@@ -212,18 +195,17 @@ class Translator:
             DragomanError: the sentence is empty, or it or the translation is longer than the model can take.
         """
         config = config or SearchConfig()
-        source = self._encode_source([sentence], 1)[0]
+        (source,) = self._encode_where_short([sentence], self.vocabulary.source)
+        if source is None or len(source) > self.model.config.max_length:
+            raise self._too_long("the sentence", sentence, source, "inspect its parts one by one")
         if len(source) == 1:
             raise DragomanError("the sentence is empty: there is nothing to inspect")
         recorder = BeamRecorder()
-        hypotheses = self._search([source], replace(config, n_best=config.beam), recorder)[0]
+        hypotheses = self.engine.search([source], replace(config, n_best=config.beam), recorder)[0]
         target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
         if len(target) > self.model.config.max_length:
-            raise DragomanError(
-                f"the translation has {len(target):,} subwords, but the model takes at most "
-                f"{self.model.config.max_length:,}: shorten it"
-            )
-        forced, maps = self._force([source], [target])
+            raise self._too_long("the translation", "", target, "shorten it")
+        forced, maps = self.engine.force([source], [target])
         evidence = Evidence(
             source=source,
             target=target,
@@ -247,78 +229,98 @@ class Translator:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
 
-    def _encode_source(self, lines: Sequence[str], first_line: int) -> list[list[int]]:
-        encoded = [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
-        self._check_lengths(encoded, "source", first_line)
-        return encoded
+    def _align(self, weights: Tensor, source: list[int], target: list[int], unit: Unit) -> Alignment:
+        """The alignment of one sentence pair, ids with their EOS, from cross-attention (H, T, S) with padding."""
+        source_words, sources_shown = split_into_words(source, self.vocabulary.source, unit)
+        target_words, targets_shown = split_into_words(target, self.vocabulary.target, unit)
+        return Alignment(align(weights, source_words, target_words), sources_shown, targets_shown)
 
-    def _check_lengths(self, encoded: list[list[int]], side: str, first_line: int) -> None:
-        limit = self.model.config.max_length
-        for number, ids in enumerate(encoded, start=first_line):
-            if len(ids) > limit:
-                raise DragomanError(
-                    f"{side} line {number:,} has {len(ids):,} subwords, but the model takes at most {limit:,}: "
-                    f"split it into sentences"
-                )
+    def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
+        """What to translate: lines that are not empty, in parts where they are too long."""
+        encoded = self._encode_where_short(lines, self.vocabulary.source)
+        limit = self.longest_source if config.long == "split" else self.model.config.max_length
+        long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
+        if long and config.long == "error":
+            raise self._too_long(
+                f"source line {first_line + long[0]:,}", lines[long[0]], encoded[long[0]], "split it into sentences"
+            )
+        for i, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
+            if ids is None or len(ids) > limit:
+                yield from self._parts(i, line, config, limit, first_line + i)
+            elif len(ids) > 1:
+                yield _Stretch(i, ids)
+
+    def _parts(self, place: int, line: str, config: SearchConfig, limit: int, number: int) -> Iterator[_Stretch]:
+        """What is translated of a long line: its parts, or its beginning."""
+        sources: Iterable[str]
+        if config.long == "truncate":
+            line = squeeze(line)
+            prefix = longest_prefix(line, limit, self._count)
+            sources, left_out = [prefix], len(line) - len(prefix)
+        else:
+            sources, left_out = split_line(line, limit, self._count), 0
+        for source in sources:
+            (ids,) = self._encode([source.strip()], "source", [number])
+            if len(ids) > 1 or left_out:
+                yield _Stretch(place, ids, source, left_out)
+
+    def _search(
+        self, stretches: Sequence[_Stretch], config: SearchConfig, progress: Callable[[int], None] | None
+    ) -> list[list[Hypothesis]]:
+        return in_batches(
+            lambda batch: self.engine.search([stretches[i].ids for i in batch], config),
+            [len(stretch.ids) for stretch in stretches],
+            max(1, config.batch_tokens // config.beam),
+            _SEARCH_CURE,
+            progress,
+        )
 
     def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
         texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
         best, *others = (
             Translation(text, h.log_prob, h.score, h.tokens) for text, h in zip(texts, hypotheses, strict=True)
         )
-        return Translation(best.text, best.log_prob, best.score, best.subwords, others)
+        return replace(best, alternatives=others)
 
-    @torch.inference_mode()
-    def _search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
-        with self._evaluating():
-            source = torch.from_numpy(pad_right(sources)).to(self.device)
-            source_mask = padding_mask(source, PAD)
-            memory = self.model.encode(source, source_mask)
-            state = TransformerState(memory, source_mask, self.model.start_cache(memory))
-            longest = self.model.config.max_length - 1
-            _require_room(config, longest)
-            max_lengths = [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]
-            rules: list[Rule] = [NEVER_WRITTEN, MinLength(config.min_length), *more_rules]
-            return search(self._step, state, max_lengths, config, rules, self.device)
+    def _join(self, found: Sequence[tuple[_Stretch, Translation]], n_best: int) -> Translation:
+        """The translation of a line from those of its stretches."""
+        if not found:
+            return Translation("")
+        stretches, translations = [stretch for stretch, _ in found], [translation for _, translation in found]
+        if not stretches[0].source:
+            return translations[0]
+        separator = " " if has_spaces(self.folder.direction.target) else ""
+        joined = join_translations([stretch.source for stretch in stretches], translations, separator, n_best)
+        left_out = stretches[-1].left_out
+        return replace(
+            joined, left_out=left_out, alternatives=[replace(t, left_out=left_out) for t in joined.alternatives]
+        )
 
-    def _step(self, last: Tensor, state: SearchState) -> Tensor:
-        assert isinstance(state, TransformerState)
-        logits = self.model.decode(last[:, None], state.memory, state.source_mask, state.cache)
-        return logits[:, -1].log_softmax(dim=-1, dtype=torch.float32)  # (N, V)
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) + 1 for ids in self.vocabulary.source.encode(texts)]
 
-    def _score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
-        log_probs, _ = self._force(sources, targets, need_maps=False)
-        target_output = torch.from_numpy(pad_right(targets)).to(self.device)
-        chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
-        return chosen.masked_fill(target_output == PAD, 0.0).double().sum(dim=1).tolist()
+    def _encode(self, texts: Sequence[str], side: str, numbers: Sequence[int]) -> list[list[int]]:
+        """The ids of each text, with EOS; numbers are those of the lines, for the message that one is too long."""
+        subwords = self.vocabulary.source if side == "source" else self.vocabulary.target
+        result = []
+        for number, text, ids in zip(numbers, texts, self._encode_where_short(texts, subwords), strict=True):
+            if ids is None or len(ids) > self.model.config.max_length:
+                raise self._too_long(f"{side} line {number:,}", text, ids, "split it into sentences")
+            result.append(ids)
+        return result
 
-    @torch.inference_mode()
-    def _force(
-        self, sources: list[list[int]], targets: list[list[int]], need_maps: bool = True
-    ) -> tuple[Tensor, AttentionMaps]:
-        """Log-probabilities (B, T, V) of every next token along the targets, and the attention weights."""
-        with self._evaluating():
-            source = torch.from_numpy(pad_right(sources)).to(self.device)
-            target_input = torch.from_numpy(pad_right([[BOS, *ids[:-1]] for ids in targets])).to(self.device)
-            maps: AttentionMaps = {}
-            logits = self.model(source, target_input, maps if need_maps else None)
-            return logits.log_softmax(dim=-1, dtype=torch.float32), maps
+    def _encode_where_short(self, texts: Sequence[str], subwords: SubwordModel) -> list[list[int] | None]:
+        """The ids of each text, with EOS; None for one with so many characters that it can't fit."""
+        widest = WIDEST * self.model.config.max_length
+        plain = [text if len(text) <= widest else squeeze(text) for text in texts]
+        encoded = subwords.encode([text if len(text) <= widest else "" for text in plain])
+        return [None if len(text) > widest else [*ids, EOS] for text, ids in zip(plain, encoded, strict=True)]
 
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """Dropout off, and bf16 where asked for; a model in training goes back to it."""
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-                yield
-        finally:
-            self.model.train(was_training)
-
-
-def _require_room(config: SearchConfig, longest: int) -> None:
-    if config.min_length > longest:
-        raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
+    def _too_long(self, name: str, text: str, ids: list[int] | None, cure: str) -> DragomanError:
+        size = f"{len(text):,} characters" if ids is None else f"{len(ids):,} subwords"
+        return DragomanError(
+            f"{name} has {size}, but the model takes at most {self.model.config.max_length:,} subwords: {cure}"
+        )
 
 
 def _without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,9 @@ import torch
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, ConfigError, DragomanError, ModelConfig, SearchConfig, TextConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
-from dragoman.inference.translator import PairScore, Translator
+from dragoman.inference.search import Hypothesis
+from dragoman.inference.translation import PairScore, Translation
+from dragoman.inference.translator import Translator
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import causal_mask
 from dragoman.model.transformer import Transformer
@@ -69,7 +73,7 @@ def test_score_of_a_translation_is_the_score_that_translate_gave(joint: bool, no
         source = [*translator.vocabulary.source.encode([line])[0], EOS]
         for candidate in (best, *best.alternatives):
             # By ids: a random model's text would be cut into other subwords than the search found.
-            (log_prob,) = translator._score([source], [[*candidate.subwords, EOS]])
+            (log_prob,) = translator.engine.score([source], [[*candidate.subwords, EOS]])
             assert log_prob == pytest.approx(candidate.log_prob, abs=1e-3)
             scored = PairScore(log_prob, len(candidate.subwords) + 1)
             assert scored.score(config.length_penalty) == pytest.approx(candidate.score, abs=1e-3)
@@ -102,7 +106,7 @@ def test_n_best_are_different_and_ordered() -> None:
 def test_a_line_longer_than_the_model_is_refused_and_named() -> None:
     translator = build(max_length=20)
     with pytest.raises(DragomanError, match=r"source line 2 has .* at most 20"):
-        translator.translate(["cat", "cat dog " * 30])
+        translator.translate(["cat", "cat dog " * 30], SearchConfig(long="error"))
     with pytest.raises(DragomanError, match=r"target line 1 has .* at most 20"):
         translator.score([("cat", "dog cat " * 30)])
 
@@ -169,7 +173,7 @@ def test_an_inspection_shows_what_a_forward_pass_computes(joint: bool, norm: str
     assert [c.text for c in inspection.candidates] == [best.text, *(a.text for a in best.alternatives)]
     for shown, found in zip(inspection.candidates, [best, *best.alternatives], strict=True):
         ids = [*translator.vocabulary.source.encode([sentence])[0], EOS]
-        (log_prob,) = translator._score([ids], [[*found.subwords, EOS]])
+        (log_prob,) = translator.engine.score([ids], [[*found.subwords, EOS]])
         assert shown.log_prob == pytest.approx(log_prob, abs=1e-3)
 
 
@@ -254,3 +258,213 @@ def test_a_minimum_beyond_the_usual_maximum_is_reached_and_one_beyond_the_model_
         assert 25 <= len(translation.subwords) <= 29
     with pytest.raises(ConfigError, match="min_length is 30, but the model writes at most 29"):
         translator.translate(["cat"], SearchConfig(min_length=30))
+
+
+SENTENCES = [f"{line.capitalize()}{mark}" for line, mark in zip(LINES[:12], ".!?" * 4, strict=True)]
+
+
+def with_facts(translator: Translator, target: str = "ne", **facts: object) -> Translator:
+    direction = Direction("en", target, {name.replace("_", " "): value for name, value in facts.items()})
+    return Translator(ModelFolder(translator.model, translator.vocabulary, direction))
+
+
+def texts(translations: list[Translation]) -> list[str]:
+    return [translation.text for translation in translations]
+
+
+def close(one: Translation, other: Translation) -> None:
+    """The same but for what the company in a batch does to the last digits."""
+    assert (one.text, one.subwords, one.parts) == (other.text, other.subwords, other.parts)
+    assert one.score == pytest.approx(other.score, abs=1e-3)
+    assert one.log_prob == pytest.approx(other.log_prob, abs=1e-3)
+
+
+@pytest.mark.parametrize(("target", "separator"), [("ne", " "), ("zh-Hant", ""), ("ja", ""), ("zh-Latn", " ")])
+@pytest.mark.parametrize("limit", [40, 64])
+def test_a_long_line_is_translated_as_its_parts_are(target: str, separator: str, limit: int) -> None:
+    translator = with_facts(build(), target, longest_training_side=limit)
+    line = "  ".join(SENTENCES)
+    (whole,) = translator.translate([line])
+    assert "".join(part.source for part in whole.parts) == line
+    alone = translator.translate([part.source.strip() for part in whole.parts])
+    assert whole.text == separator.join(t.text for t in alone if t.text)
+    assert whole.subwords == [subword for t in alone for subword in t.subwords]
+    assert [part.subwords for part in whole.parts] == [t.subwords for t in alone]
+    assert whole.score == pytest.approx(sum(t.score for t in alone), abs=1e-3)
+    assert whole.log_prob == pytest.approx(sum(t.log_prob for t in alone), abs=1e-3)
+    counts = [len(ids) + 1 for ids in translator.vocabulary.source.encode([part.source for part in whole.parts])]
+    assert max(counts) <= limit
+
+
+def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = with_facts(build(), longest_training_side=30)
+    lines = [LINES[3], " ".join(SENTENCES), "", LINES[8], " ".join(SENTENCES[::-1]), LINES[1]]
+    together = translator.translate(lines)
+    for line, translation in zip(lines, together, strict=True):
+        close(translation, translator.translate([line])[0])
+    short = [line for line in LINES if len(line) < 20]
+    assert translator.translate(short) == build().translate(short)
+    assert not any(t.parts or t.left_out for t in translator.translate(short))
+    monkeypatch.setattr("dragoman.inference.translator._AT_ONCE", 3)
+    for one, other in zip(together, translator.translate(lines), strict=True):
+        close(one, other)
+
+
+def test_a_line_is_long_when_it_is_longer_than_what_the_model_takes_or_has_seen() -> None:
+    translator = build()
+    assert translator.longest_source == 64
+    (ids,) = translator.vocabulary.source.encode([LINES[8]])
+    for longest, split in [(len(ids) + 1, False), (len(ids), True), (1000, False), ("many", False), (0, False)]:
+        (translation,) = with_facts(translator, longest_training_side=longest).translate([LINES[8]])
+        assert bool(translation.parts) == split
+    assert with_facts(translator, longest_training_side=1000).longest_source == 64
+
+
+def test_the_n_best_of_a_long_line_are_the_best_combinations() -> None:
+    translator = with_facts(build(), longest_training_side=40)
+    config = SearchConfig(beam=3, n_best=3)
+    (whole,) = translator.translate([" ".join(SENTENCES[4:8])], config)
+    alone = translator.translate([part.source.strip() for part in whole.parts], config)
+    assert len(alone) >= 4
+    everything = [
+        (sum(c.score for c in choice), " ".join(c.text for c in choice if c.text))
+        for choice in product(*(t.candidates for t in alone))
+    ]
+    best = sorted(everything, key=lambda found: -found[0])[:3]
+    assert [c.score for c in whole.candidates] == pytest.approx([score for score, _ in best], abs=1e-3)
+    assert whole.text == best[0][1]
+    for candidate in whole.candidates:
+        assert "".join(part.source for part in candidate.parts) == " ".join(SENTENCES[4:8])
+
+
+@pytest.mark.parametrize("unit", ["words", "subwords"])
+def test_links_of_a_long_line_are_its_parts_links(unit: Unit) -> None:
+    translator = with_facts(build(), longest_training_side=40)
+    line = " ".join(SENTENCES)
+    (whole,) = translator.translate([line])
+    first, alignment, last = translator.align(
+        [LINES[2], line, LINES[3]],
+        [*translator.translate([LINES[2]]), whole, *translator.translate([LINES[3]])],
+        1,
+        unit,
+    )
+    parts = [part.source.strip() for part in whole.parts]
+    own = translator.align(parts, translator.translate(parts), 1, unit)
+    expected, sources, targets = [], 0, 0
+    for part in own:
+        expected += [(s + sources, t + targets) for s, t in part.links]
+        sources, targets = sources + len(part.source), targets + len(part.target)
+    assert alignment.links == expected
+    assert alignment.source == [word for part in own for word in part.source]
+    assert alignment.target == [word for part in own for word in part.target]
+    if unit == "words":
+        assert alignment.source == line.split(" ")
+    assert (first.source, last.source) == tuple(
+        translator.align([text], translator.translate([text]), 1, unit)[0].source for text in (LINES[2], LINES[3])
+    )
+
+
+def test_a_word_that_had_to_be_cut_is_one_word_of_the_alignment() -> None:
+    translator = with_facts(build(), longest_training_side=10)
+    line = "cat " + "catdog" * 20 + " dog"
+    (translation,) = translator.translate([line])
+    assert len(translation.parts) > 3
+    (alignment,) = translator.align([line], [translation])
+    assert alignment.source == line.split(" ")
+    assert {source for source, _ in alignment.links} <= {0, 1, 2}
+    assert {target for _, target in alignment.links} == set(range(len(alignment.target)))
+
+
+def test_truncating_leaves_out_the_end_and_says_how_much() -> None:
+    translator = build(max_length=20)
+    line = " ".join(LINES[8:16])
+    config = SearchConfig(long="truncate", n_best=2)
+    short, cut = translator.translate([LINES[1], line], config)
+    prefix = line[: len(line) - cut.left_out]
+    assert short.left_out == 0 < cut.left_out
+    assert prefix.endswith(" ")
+    sizes = [
+        len(ids) + 1 for ids in translator.vocabulary.source.encode([prefix, prefix + line[len(prefix) :].split()[0]])
+    ]
+    assert sizes[0] <= 20 < sizes[1]  # not one word more would fit
+    (expected,) = translator.translate([prefix], SearchConfig(n_best=2))
+    assert [c.subwords for c in cut.candidates] == [c.subwords for c in expected.candidates]
+    assert [c.left_out for c in cut.candidates] == [cut.left_out] * 2
+    (alignment,) = translator.align([line], [cut])
+    assert alignment == translator.align([prefix], [expected])[0]
+
+
+def test_only_what_the_model_does_not_take_is_truncated_or_refused() -> None:
+    translator = with_facts(build(max_length=64), longest_training_side=5)
+    whole = build(max_length=64).translate([LINES[8]])
+    for long in ("truncate", "error"):
+        assert translator.translate([LINES[8]], SearchConfig(long=long)) == whole  # type: ignore[arg-type]
+
+
+HUGE = "The cat sees a bird. " * 5_000_000  # 105 MB
+
+
+def test_a_huge_line_is_refused_or_cut_off_at_once() -> None:
+    translator = build()
+    start = time.perf_counter()
+    with pytest.raises(DragomanError, match=r"source line 2 has 105,000,000 characters, .* at most 64"):
+        translator.translate(["cat", HUGE], SearchConfig(long="error"))
+    with pytest.raises(DragomanError, match="source line 1 has 105,000,000 characters"):
+        translator.score([(HUGE, "cat")])
+    with pytest.raises(DragomanError, match="target line 1 has 105,000,000 characters"):
+        translator.score([("cat", HUGE)])
+    with pytest.raises(DragomanError, match=r"the sentence has 105,000,000 characters, .* one by one"):
+        translator.inspect(HUGE)
+    (translation,) = translator.translate([HUGE], SearchConfig(long="truncate"))
+    assert HUGE[: len(HUGE) - translation.left_out].count(".") < 64
+    first = next(translator._stretches([HUGE], SearchConfig(), 1))
+    assert first.source == "The cat sees a bird. "
+    assert time.perf_counter() - start < 30
+
+
+def test_spaces_alone_do_not_make_a_line_long() -> None:
+    translator = build()
+    blank, apart, together = translator.translate([" " * 10_000_000, f"cat{' ' * 10_000_000}dog", "cat dog"])
+    assert blank == Translation("")
+    assert apart == together
+    assert translator.align([f"cat{' ' * 10_000_000}dog"], [apart]) == translator.align(["cat dog"], [together])
+
+
+def test_marks_alone_and_characters_that_are_spelt_in_bytes_are_translated() -> None:
+    translator = with_facts(build(), longest_training_side=6)
+    lines = ["!!!", "…" * 40, "\u3000" * 30, "好" * 30, "\U0001f468\u200d\U0001f469" * 9]
+    translations = translator.translate(lines)
+    assert [bool(t.subwords) for t in translations][:2] == [True, True]
+    for line, translation in zip(lines, translations, strict=True):
+        assert "".join(part.source for part in translation.parts) in ("", line)
+
+
+def test_a_character_that_the_model_does_not_take_is_named() -> None:
+    with pytest.raises(DragomanError, match="source line 3 has 6 subwords, but the model takes at most 5"):
+        build(max_length=5).translate(["a", "", "\U0001f468" * 3])
+
+
+def test_where_memory_runs_out_fewer_lines_are_translated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = build()
+    expected = translator.translate(LINES[:9])
+    search, sizes = translator.engine.search, []
+
+    def cramped(sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        sizes.append(len(sources))
+        if len(sources) > room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+        return search(sources, config)
+
+    monkeypatch.setattr(translator.engine, "search", cramped)
+    room = 2
+    for one, other in zip(translator.translate(LINES[:9]), expected, strict=True):
+        close(one, other)
+    assert max(sizes) > 2
+    room = 0
+    with pytest.raises(DragomanError, match=r"memory does not suffice .* --beam .*--batch-tokens"):
+        translator.translate(LINES[:9])
+
+
+def test_a_sentence_too_long_to_inspect_is_refused_with_the_cure() -> None:
+    with pytest.raises(DragomanError, match=r"the sentence has .* at most 20 subwords: inspect its parts one by one"):
+        build(max_length=20).inspect("cat dog " * 30)
