@@ -6,11 +6,8 @@ model card. Each file is written beside its place, flushed to disk and renamed: 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-import os
-import pickle
 import re
 import shutil
 from collections.abc import Sequence
@@ -24,12 +21,19 @@ import torch
 from torch import Tensor
 
 from dragoman.config import ConfigError, DragomanError, ModelConfig
+from dragoman.files import make_folder, write_atomically, write_together
 from dragoman.model.transformer import Transformer
+from dragoman.text.preparation import REPORT_FILE
 from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
-CHECKPOINTS, TRAINING_STATE = "checkpoints", "training_state.pt"
-METRICS_FILE, RUN_FILE = "metrics.jsonl", "train.yaml"
+CHECKPOINTS = "checkpoints"
+METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
+_RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
+_RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE,
+              REPORT_FILE)  # fmt: skip
+LONGEST_FACT = "longest training side"
+"""Among a model's facts: most subwords of a training sentence, the end included."""
 
 
 @dataclass(frozen=True)
@@ -62,41 +66,51 @@ class ModelFolder:
         folder = Path(folder)
         settings = _read_config(folder)
         vocabulary = Vocabulary.load(folder)
+        known = settings.get("checksums", {})
+        for name, content in vocabulary.files().items():
+            if isinstance(known, dict) and known.get(name, _sha256(content)) != _sha256(content):
+                raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
         try:
             config = ModelConfig(**settings["model"])
             direction = Direction(settings["source"], settings["target"], settings.get("facts", {}))
+            if not (isinstance(direction.source + direction.target, str) and isinstance(direction.facts, dict)):
+                raise TypeError("source and target are language codes, facts a mapping")
         except (KeyError, TypeError, ConfigError) as error:
             raise DragomanError(f"{folder / CONFIG_FILE}: not a usable configuration ({error})") from None
         sizes = (len(vocabulary.source), len(vocabulary.target))
         if sizes != (config.source_vocab_size, config.target_vocab_size):
             raise DragomanError(f"{folder}: the subword model has {sizes} subwords, {CONFIG_FILE} says otherwise")
-        model = Transformer(config)
-        load_weights(model, folder / WEIGHTS_FILE)
+        weights = read_weights(folder / WEIGHTS_FILE)
+        try:
+            model = _empty_model(config, weights, folder / WEIGHTS_FILE)
+        except (RuntimeError, TypeError, MemoryError):
+            raise DragomanError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
+        put_weights(model, weights, folder / WEIGHTS_FILE)
         return ModelFolder(model.eval(), vocabulary, direction)
 
     def save(self, folder: Path) -> None:
-        """Write the model folder; the weights last, so that a new folder is a model only when it is complete.
+        """Write the model folder, all of it or nothing; the weights come last: only with them it is a model.
 
         Raises:
             DragomanError: the folder can't be written; its earlier files are intact.
         """
-        self.save_description(folder)
-        save_weights(dict(self.model.named_parameters()), folder / WEIGHTS_FILE)
-
-    def save_description(self, folder: Path) -> None:
-        """Write all but the weights."""
         make_folder(folder)
-        for name, content in self.vocabulary.files().items():
-            write_atomically(folder / name, content)
+        weights = _serialise(dict(self.model.named_parameters()))
+        files = self.vocabulary.files() | self._description() | {WEIGHTS_FILE: weights}
+        write_together({folder / name: content for name, content in files.items()})
+
+    def _description(self) -> dict[str, bytes]:
+        """The content of the files that are meant for reading."""
         settings = {
             "model_type": "dragoman",
             "source": self.direction.source,
             "target": self.direction.target,
             "model": asdict(self.model.config),
             "facts": self.direction.facts,
+            "checksums": {name: _sha256(content) for name, content in self.vocabulary.files().items()},
         }
-        write_atomically(folder / CONFIG_FILE, (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode())
-        write_atomically(folder / CARD_FILE, self._card().encode())
+        content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+        return {CONFIG_FILE: content.encode(), CARD_FILE: self._card().encode()}
 
     def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
         """The same model with more known about it."""
@@ -111,6 +125,18 @@ class ModelFolder:
             f"A Transformer of {self.model.num_parameters:,} parameters, trained with Dragoman. It takes raw text:\n\n"
             f"```\necho '…' | dragoman translate DIR\n```\n\n| | |\n|---|---|\n{rows}"
         )
+
+
+def _empty_model(config: ModelConfig, weights: dict[str, Tensor], path: Path) -> Transformer:
+    """A model that has not got its weights yet.
+
+    Whether they fit is looked at before memory is taken for whatever a damaged configuration may say.
+    """
+    encoder, decoder = (min(n, len(weights) + 1) for n in (config.num_encoder_layers, config.num_decoder_layers))
+    with torch.device("meta"):
+        shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder)
+        _require_fit(Transformer(shape), weights, path)
+    return Transformer(config)
 
 
 def _in_words(value: Any) -> str:
@@ -129,71 +155,26 @@ def _read_config(folder: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text(encoding="utf-8"))
         if settings["model_type"] != "dragoman":
             raise DragomanError(f"{folder}: a {settings['model_type']} model, not one of Dragoman's")
-    except (ValueError, KeyError, TypeError):
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DragomanError(f"{path}: damaged, or not a Dragoman configuration") from None
     return settings  # type: ignore[no-any-return]
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and its parents.
-
-    Raises:
-        DragomanError: it can't be made or written to.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DragomanError(f"{folder}: can't be written ({error.strerror}); choose another place") from None
-    if not os.access(folder, os.W_OK):
-        raise DragomanError(f"{folder}: can't be written (read-only); choose another place")
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file's content, or leave it as it was.
-
-    Raises:
-        DragomanError: it can't be written, for example because the disk is full.
-    """
-    if path.exists() and not path.is_file():  # a pipe or a device takes bytes, but can't be replaced
-        _write_into(path, content)
-        return
-    path = path.resolve()  # a link stays one
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise _not_saved(path, error) from None
-
-
-def _write_into(path: Path, content: bytes) -> None:
-    try:
-        with path.open("wb") as file:
-            file.write(content)
-    except BrokenPipeError:
-        raise  # the reader had enough: no failure of ours
-    except OSError as error:
-        raise _not_saved(path, error) from None
-
-
-def _not_saved(path: Path, error: OSError | RuntimeError) -> DragomanError:
-    full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
-    reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
-    before = "; what was there before is intact" if path.is_file() else ""
-    cure = "make room and run the same command again" if full else "name another place"
-    return DragomanError(f"{path}: could not be saved ({reason}){before}; {cure}")
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
     """Write weights as safetensors, atomically; errors as for write_atomically."""
     make_folder(path.parent)
+    write_atomically(path, _serialise(weights))
+
+
+def _serialise(weights: dict[str, Tensor]) -> bytes:
     tensors = {name: weight.detach().float().cpu().contiguous() for name, weight in weights.items()}
-    metadata = {"format": "pt", "sha256": _digest(tensors)}
-    write_atomically(path, safetensors.torch.save(tensors, metadata=metadata))
+    return safetensors.torch.save(tensors, metadata={"format": "pt", "sha256": _digest(tensors)})
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:
@@ -214,7 +195,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         with safetensors.safe_open(path, framework="pt") as file:
             expected = (file.metadata() or {}).get("sha256")
         tensors = safetensors.torch.load_file(path)
-        if expected is not None and expected != _digest(tensors):
+        kinds = {tensor.dtype for tensor in tensors.values()}
+        if expected is not None and (expected != _digest(tensors) or kinds - {torch.float32}):
             raise ValueError("its checksum differs")
         return tensors
     except FileNotFoundError:
@@ -229,7 +211,22 @@ def load_weights(model: Transformer, path: Path) -> None:
     Raises:
         DragomanError: the file is missing or damaged, or does not fit the model.
     """
-    weights = read_weights(path)
+    put_weights(model, read_weights(path), path)
+
+
+def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
+    """Put weights into a model, as load_weights does; path is where they come from.
+
+    Raises:
+        DragomanError: they do not fit the model, or are no numbers.
+    """
+    _require_fit(model, weights, path)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name])
+
+
+def _require_fit(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
     own = dict(model.named_parameters())
     if differing := sorted(own.keys() ^ weights.keys()):
         name = differing[0]
@@ -239,18 +236,27 @@ def load_weights(model: Transformer, path: Path) -> None:
         if parameter.shape != weights[name].shape:
             shapes = f"{tuple(weights[name].shape)}, not {tuple(parameter.shape)}"
             raise DragomanError(f"{path}: the tensor {name} is {shapes}; the file does not fit its {CONFIG_FILE}")
-    with torch.no_grad():
-        for name, parameter in own.items():
-            parameter.copy_(weights[name])
+        if not torch.isfinite(weights[name]).all():
+            raise DragomanError(f"{path}: the tensor {name} has values that are no numbers; take an earlier model")
 
 
 def remove_run(folder: Path) -> None:
     """Remove what a training run wrote into its folder, and nothing else."""
-    for name in (CHECKPOINTS, "data", "tensorboard"):
+    for name in _RUN_FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    files = [CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE]
-    for path in [*(folder / name for name in files), *folder.glob("heldout.*")]:
+    for path in [*(folder / name for name in _RUN_FILES), *folder.glob("heldout.*")]:
         path.unlink(missing_ok=True)
+
+
+def refuse_strange_folder(folder: Path) -> None:
+    """Raise DragomanError where a run would write over, or --restart remove, what no run has written."""
+    if (folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file():
+        return
+    if in_the_way := [name for name in (*_RUN_FOLDERS, *_RUN_FILES) if (folder / name).exists()]:
+        raise DragomanError(
+            f"{folder}: is not the folder of a training run, but has {' and '.join(in_the_way[:2])}, which one would "
+            f"write over; choose another --out"
+        )
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
@@ -279,34 +285,3 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints that a run keeps, oldest first."""
     return sorted(p for p in (folder / CHECKPOINTS).glob("step-*.safetensors") if re.fullmatch(r"step-\d+", p.stem))
-
-
-def save_training_state(folder: Path, state: dict[str, Any]) -> None:
-    """Write all that a run needs to continue, atomically: tensors, numbers, texts, lists and dicts."""
-    partial = folder / CHECKPOINTS / (TRAINING_STATE + ".partial")
-    final = partial.with_name(TRAINING_STATE)
-    make_folder(partial.parent)
-    try:
-        with partial.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(final)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
-        partial.unlink(missing_ok=True)
-        raise _not_saved(final, error) from None
-
-
-def load_training_state(folder: Path) -> dict[str, Any] | None:
-    """What save_training_state wrote, or None where nothing was saved.
-
-    Raises:
-        DragomanError: the file is damaged.
-    """
-    path = folder / CHECKPOINTS / TRAINING_STATE
-    if not path.is_file():
-        return None
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)  # type: ignore[no-any-return]
-    except (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError, KeyError):
-        raise DragomanError(f"{path}: damaged or truncated; begin again with --restart true") from None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
+import json
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ from docstring_parser import parse_from_object
 from jsonargparse import ArgumentParser, Namespace
 
 from dragoman import options
-from dragoman.config import PRESETS, ConfigError, DragomanError, TrainConfig
+from dragoman.config import FINE_TUNING, PRESETS, ConfigError, DragomanError, TrainConfig, require
 from dragoman.options import ALONE
 
 _Config = TypeVar("_Config")
@@ -40,11 +41,14 @@ class _Verb:
 
 VERBS = {
     "demo": _Verb(options.DemoConfig, "dragoman.demo", ()),
-    "train": _Verb(TrainConfig, "dragoman.commands", (), ("model.source_vocab_size", "model.target_vocab_size")),
+    "check": _Verb(options.CheckConfig, "dragoman.views", ()),
+    "train": _Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size")),
     "translate": _Verb(options.TranslateConfig, "dragoman.commands", ("folder", "file")),
     "evaluate": _Verb(options.EvaluateConfig, "dragoman.commands"),
     "score": _Verb(options.ScoreConfig, "dragoman.commands"),
-    "inspect": _Verb(options.InspectConfig, "dragoman.views", ("folder", "sentence"), ("n_best", "batch_tokens")),
+    "inspect": _Verb(
+        options.InspectConfig, "dragoman.views", ("folder", "sentence"), ("n_best", "batch_tokens", "long")
+    ),
     "figures": _Verb(options.FiguresConfig, "dragoman.views", ("out",)),
     "average": _Verb(options.AverageConfig, "dragoman.commands"),
 }
@@ -80,8 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"dragoman: {message}", file=sys.stderr)
+    print(f"dragoman: {_on_one_line(message)}", file=sys.stderr)
     return code
+
+
+def _on_one_line(message: str) -> str:
+    """The message with line breaks and other control characters, as file names may have them, spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
 def _version() -> str:
@@ -106,8 +115,10 @@ def _first_sentence(config: type) -> str:
 
 # jsonargparse's wordings, and ours
 _WORDINGS = (
-    (r'Parser key "([\w.]+)": Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)', r"\1 must be one of \2, not \3"),
-    (r'Parser key "([\w.]+)": Expected a <class \'(\w+)\'>\. Got value: (.*)', r"\1 must be \2, not \3"),
+    (r"Got value:$", "Got value: nothing"),
+    (r'Parser key "([\w.]+)"(?: element \d+)?: Expected a', r"\1: Expected a"),
+    (r"([\w.]+): Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)", r"\1 must be one of \2, not \3"),
+    (r"([\w.]+): Expected a <class '(\w+)'>\. Got value: (.*)", r"\1 must be \2, not \3"),
     (r"'str' object does not support item assignment", "train and valid are lists: write them as [text, …]"),
 )
 
@@ -129,7 +140,7 @@ class _Parser(ArgumentParser):
         unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
         if unknown and (name := unknown[2].replace("-", "_")) not in keys:
             message = f"unknown setting {name}{_nearest(name, keys)}"
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: {_on_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
 
 
@@ -146,11 +157,9 @@ def _parse(name: str, arguments: Sequence[str]) -> Any:
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
     _add_fields(parser, verb.config, "", verb)
     if name == "train":
-        parser.set_defaults(PRESETS.get(_preset(arguments), {}))
+        parser.set_defaults(_starting_values(arguments))
     try:
         return _build(verb.config, parser.parse_args(arguments))
-    except UnicodeDecodeError:
-        raise ConfigError("the --config file is not UTF-8") from None
     except TypeError as error:
         raise ConfigError(f"a setting has a value of the wrong kind ({error}); lists look like [a, b]") from None
 
@@ -159,7 +168,7 @@ def _utf8(argument: str) -> str:
     try:
         argument.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"the argument {argument!a} is not UTF-8") from None
+        raise ConfigError(f"the text {argument!a} can't be written in UTF-8") from None
     return argument
 
 
@@ -173,8 +182,8 @@ def _normalised(arguments: Sequence[str], verb: _Verb) -> list[str]:
     anywhere among the options.
     """
     types = get_type_hints(verb.config)
-    single = {"--" + name.replace("_", "-") for name, kind in types.items() if kind != list[str]}
-    alone = {"--" + name.replace("_", "-"): allowed for name, allowed in _standing_alone(verb.config).items()}
+    single = {_flag(name) for name, kind in types.items() if kind != list[str]}
+    alone = {_flag(name): allowed for name, allowed in _standing_alone(verb.config).items()}
     others: list[str] = []
     tied: list[str] = [] if verb.positionals else others
     waiting = list(arguments)
@@ -196,6 +205,11 @@ def _normalised(arguments: Sequence[str], verb: _Verb) -> list[str]:
     return (tied + others if verb.positionals else others) + waiting
 
 
+def _flag(name: str) -> str:
+    """The option of a field; a name that is a Python keyword ends in an underscore."""
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
 def _standing_alone(config: type) -> dict[str, list[str]]:
     """The fields whose option may come without a value: first the value that this means, then all that are possible."""
     types = get_type_hints(config)
@@ -210,7 +224,7 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
     documented = [base for base in reversed(config.__mro__) if is_dataclass(base)]
     texts = {p.arg_name: p.description or "" for base in documented for p in parse_from_object(base).params}
     for field in fields(config):
-        name, kind = prefix + field.name, types[field.name]
+        name, kind = prefix + field.name.rstrip("_"), types[field.name]
         if name in verb.hidden:
             continue
         if is_dataclass(kind):
@@ -228,24 +242,69 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: _Verb) -> None:
             parser.add_argument(name, **argument, **({} if required else {"nargs": "?"}))
         else:
             argument |= {} if alone is None else {"nargs": "?", "const": alone}
-            parser.add_argument("--" + name.replace("_", "-"), required=required, **argument)
+            parser.add_argument(_flag(name), required=required, **argument)
 
 
-def _preset(arguments: Sequence[str]) -> str:
-    """The preset that the arguments choose; needed before they are parsed, because it sets the defaults."""
-    preset = "base"
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=True):
+def _starting_values(arguments: Sequence[str]) -> dict[str, Any]:
+    """The defaults of train: those of the preset, or of the model to fine-tune."""
+    values = dict(PRESETS.get(_chosen("preset", arguments, "base"), {}))
+    parent = _chosen("from", arguments, "")
+    if not parent:
+        return values
+    try:
+        with open(os.path.join(parent, "config.json"), encoding="utf-8") as file:
+            model = dict(json.load(file)["model"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return values  # training will say what is wrong with the folder
+    hidden = VERBS["train"].hidden
+    shape = {f"model.{name}": value for name, value in model.items() if f"model.{name}" not in hidden}
+    return values | FINE_TUNING | shape
+
+
+def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
+    """The value that the arguments give a setting; needed before they are parsed, because others depend on it."""
+    chosen = default
+    for option, value in zip(arguments, [*arguments[1:], ""], strict=False):
         key, equals, attached = option.partition("=")
         value = attached if equals else value
-        if key == "--preset":
-            preset = value
+        if key == f"--{name}":
+            chosen = value
         elif key == "--config" and os.path.isfile(value):
-            try:
-                with open(value, encoding="utf-8") as file:
-                    preset = str((yaml.safe_load(file) or {}).get("preset", preset))
-            except (yaml.YAMLError, AttributeError, UnicodeDecodeError):
-                continue  # the parser will say what is wrong with it
-    return preset
+            chosen = str(_read_settings(value).get(name, chosen))
+    return chosen
+
+
+def _read_settings(path: str) -> dict[str, Any]:
+    """What a --config file says.
+
+    Raises:
+        ConfigError: it is not YAML, or not as settings are: names with values, or with names with values.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            settings = yaml.safe_load(file) or {}
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: the --config file is not UTF-8") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        reason = getattr(error, "problem", None) or str(error).split("\n")[0]
+        raise ConfigError(f"{path}{place}: the --config file is not YAML ({reason})") from None
+    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
+        raise ConfigError(f"{path}: the --config file must have lines such as 'seed: 1'")
+    for name, value in settings.items():
+        if _is_deeper_than(1, value):
+            raise ConfigError(f"{path}: the value of {name} is nested more deeply than settings are")
+    return settings
+
+
+def _is_deeper_than(levels: int, value: Any) -> bool:
+    """Whether lists or mappings stand so deep in one another; what aliases multiply is not followed further."""
+    if not isinstance(value, (dict, list)):
+        return False
+    return levels == 0 or any(
+        _is_deeper_than(levels - 1, v) for v in (value.values() if isinstance(value, dict) else value)
+    )
 
 
 def _build(config: type[_Config], values: Namespace) -> _Config:
@@ -253,9 +312,11 @@ def _build(config: type[_Config], values: Namespace) -> _Config:
     types = get_type_hints(config)
     chosen: dict[str, Any] = {}
     for field in fields(config):  # type: ignore[arg-type]
-        value = values.get(field.name)
+        value = values.get(field.name.rstrip("_"))
         if is_dataclass(types[field.name]):
             chosen[field.name] = _build(types[field.name], value)
         elif value is not None:
             chosen[field.name] = value
+            for text in value if isinstance(value, list) else [value]:
+                require("\0" not in _utf8(str(text)), f"{field.name.rstrip('_')} contains a NUL character")
     return config(**chosen)

@@ -1,4 +1,4 @@
-"""What each verb of the command line does. Here training meets inference."""
+"""The verbs that work with a trained model: translate, evaluate, score, average."""
 
 from __future__ import annotations
 
@@ -9,95 +9,29 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
-import yaml
-
 from dragoman.checkpoint import (
     CHECKPOINTS,
-    RUN_FILE,
-    Direction,
     ModelFolder,
     average_weights,
     list_checkpoints,
-    make_folder,
-    remove_run,
-    write_atomically,
+    put_weights,
 )
-from dragoman.config import DragomanError, SearchConfig, TrainConfig
+from dragoman.config import DragomanError
+from dragoman.files import write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.evaluation import evaluate as evaluate_translations
-from dragoman.inference.translator import Translation, Translator
-from dragoman.model.transformer import Transformer
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
-from dragoman.text.corpus import Pair, decode_lines, read_lines, read_pairs
-from dragoman.text.preparation import prepare_text
-from dragoman.training.precision import choose_device, use_bf16
-from dragoman.training.trainer import Outcome, Trainer, Validate, Validation
+from dragoman.text.corpus import decode_lines, read_lines, read_pairs
+from dragoman.training.precision import choose_device
 
-_SAMPLES = 3
 _LINES_AT_ONCE = 2000
-
-
-def train(config: TrainConfig) -> int:
-    """Train a model; returns the exit code."""
-    outcome = run_training(config)
-    if outcome.reason == "interrupted":
-        _say(f"stopped after step {outcome.progress.step:,}; run the same command again to continue")
-        return 128 + outcome.signal
-    scores = ", ".join(f"{name} {value:.2f}" for name, value in outcome.scores.items())
-    _say(f"{outcome.reason}: the model in {config.out} has, on the validation text, {scores}")
-    return 0
-
-
-def run_training(config: TrainConfig) -> Outcome:
-    """Prepare the text, build or take up the model, train it."""
-    out, device = Path(config.out), choose_device(config.device)
-    make_folder(out)
-    if config.restart:
-        remove_run(out)
-    text = prepare_text(config, _say)
-    torch.manual_seed(config.seed)
-    vocabulary = text.vocabulary
-    shape = replace(config.model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
-    model = Transformer(shape).to(device)
-    report = text.train.report
-    facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
-    folder = ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
-    trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs))
-    if outcome := trainer.finished():
-        return outcome
-    write_atomically(out / RUN_FILE, _as_yaml(config))
-    return trainer.run()
-
-
-def _as_yaml(config: TrainConfig) -> bytes:
-    """The resolved settings, in the form that --config reads."""
-    settings = asdict(config)
-    for found_out in ("source_vocab_size", "target_vocab_size"):
-        del settings["model"][found_out]
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
-
-
-def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair]) -> Validate:
-    """A function that translates the validation pairs and scores the translations."""
-    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    search = SearchConfig(beam=config.validation.beam)
-
-    def validate(model: Transformer) -> Validation:
-        device = next(model.parameters()).device
-        translator = Translator(replace(folder, model=model), device, use_bf16(config.precision, device))
-        translations = [t.text for t in translator.translate(sources, search)]
-        scores = evaluate_translations(translations, references, config.target)
-        samples = list(islice(zip(sources, references, translations, strict=True), _SAMPLES))
-        signatures = {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature}
-        return Validation({"bleu": scores.bleu, "chrf": scores.chrf}, signatures, samples)
-
-    return validate
 
 
 def translate(config: TranslateConfig) -> int:
@@ -105,15 +39,26 @@ def translate(config: TranslateConfig) -> int:
     translator = Translator.load(config.folder, choose_device(config.device))
     done = 0
     for lines in _incoming(config.file):
-        with _naming("stdin" if config.file == "-" else config.file):
+        name = "stdin" if config.file == "-" else config.file
+        with _naming(name):
             translations = translator.translate(lines, config, first_line=done + 1)
-        shown = [[t, *t.alternatives] for t in translations]
+        _say_what_was_cut(name, translations, done + 1)
+        shown = [translation.candidates for translation in translations]
         alignments = _alignments(translator, lines, shown, config)
         for candidates in shown:
             print(_format(done, candidates, [next(alignments) for _ in candidates], config))
             done += 1
         sys.stdout.flush()
     return 0
+
+
+def _say_what_was_cut(name: str, translations: Sequence[Translation], first_line: int) -> None:
+    for number, translation in enumerate(translations, start=first_line):
+        if translation.left_out:
+            _say(
+                f"{name}, line {number:,}: too long for the model; its last {translation.left_out:,} characters are "
+                f"not translated (--long split translates all)"
+            )
 
 
 def _alignments(
@@ -149,6 +94,8 @@ def _format(
 
 def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:
     values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
+    if candidate.left_out:
+        values["left_out"] = candidate.left_out
     if alignment is None:
         return values
     return values | {
@@ -201,8 +148,12 @@ def evaluate(config: EvaluateConfig) -> int:
     translator = Translator.load(config.folder, choose_device(config.device))
     direction = translator.folder.direction
     pairs = list(read_pairs(config.test, direction.source, direction.target))
+    if not pairs:
+        raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
     with _naming(", ".join(config.test)):
-        translations = [t.text for t in translator.translate([source for source, _ in pairs], config)]
+        found = translator.translate([source for source, _ in pairs], config)
+    _say_what_was_cut(", ".join(config.test), found, 1)
+    translations = [translation.text for translation in found]
     scores = evaluate_translations(translations, [target for _, target in pairs], direction.target)
     print(f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}")
     print(f"chrF2 {scores.chrf:.2f}  {scores.chrf_signature}")
@@ -239,10 +190,7 @@ def average(config: AverageConfig) -> int:
     if not checkpoints:
         raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run")
     loaded = ModelFolder.load(folder)
-    weights = average_weights(checkpoints)
-    with torch.no_grad():
-        for name, parameter in loaded.model.named_parameters():
-            parameter.copy_(weights[name])
+    put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
     loaded.with_facts({"average of": [path.stem for path in checkpoints]}).save(Path(config.out))
     _say(f"averaged {', '.join(path.stem for path in checkpoints)} into {config.out}")
     return 0

@@ -5,7 +5,9 @@ Floor 0: imports nothing of the package and nothing heavy, so that `dragoman --h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
@@ -41,6 +43,21 @@ def require_probability(settings: dict[str, float]) -> None:
     """Raise ConfigError unless every setting, by name, is at least 0 and less than 1."""
     for name, value in settings.items():
         require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:
+    """What two versions of nested settings disagree in, in words: "model.d_model was 512 and is 256".
+
+    Settings that only one of them knows don't count, nor do those named in free.
+    """
+    found = []
+    for name in [name for name in before if name in now and name not in free]:
+        old, new = before[name], now[name]
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found += differences(old, new, at=f"{at}{name}.")
+        elif old != new:
+            found.append(f"{at}{name.rstrip('_')} was {old} and is {new}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -115,6 +132,10 @@ class ModelConfig:
         """Dimensions of one attention head."""
         return self.d_model // self.num_heads
 
+    def shape(self) -> dict[str, Any]:
+        """What weights are made for: every setting but the rates of dropout."""
+        return {name: value for name, value in asdict(self).items() if "dropout" not in name}
+
 
 @dataclass(frozen=True)
 class TextConfig:
@@ -143,6 +164,26 @@ class TextConfig:
             0.9 <= self.character_coverage <= 1.0,
             f"character_coverage must be between 0.9 and 1, not {self.character_coverage}",
         )
+
+
+@dataclass(frozen=True)
+class CleaningConfig:
+    """Which pairs of the training text are left out. Empty ones and those beyond text.max_length always are."""
+
+    overlap: bool = True
+    """Pairs that are also in the validation or test text."""
+    duplicates: bool = False
+    """All but the first of equal pairs."""
+    near_duplicates: bool = False
+    """All but the first of pairs that differ in case, digits, spaces and punctuation alone."""
+    copies: bool = False
+    """Pairs whose target is the source."""
+    ratio: bool = False
+    """Pairs with one side far longer than the other, judged by what is usual in this text."""
+    characters: bool = False
+    """Pairs with control characters, NUL, exotic line breaks or signs of a wrong encoding."""
+    language: bool = False
+    """Pairs with a side in the wrong script or language, or with the sides swapped."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +241,13 @@ class SearchConfig:
     """Most subwords beyond the length of the source (section 6.1)."""
     batch_tokens: int = 4096
     """Budget of one batch: sentences × beam × longest source."""
+    long: Literal["split", "truncate", "error"] = "split"
+    """Lines that are too long: split those longer than any in training at sentence ends and join the translations;
+    or, of lines longer than the model takes (its max_length), cut off the end and say so, or stop with an error."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
+        require_choice("long", self.long, ("split", "truncate", "error"))
         require_at_least(1, {name: getattr(self, name) for name in ("beam", "n_best", "max_length", "batch_tokens")})
         require_at_least(0, {"min_length": self.min_length, "length_penalty": self.length_penalty})
         require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
@@ -247,6 +292,10 @@ class TrainConfig:
     valid: list[str] = field(default_factory=list)
     """Validation text, as in --train. Without it, pairs are held out of the training text, by distinct source
     sentence, and written to OUT/heldout."""
+    test: list[str] = field(default_factory=list)
+    """Test text, as in --train: training takes care not to see its pairs, and does nothing else with it."""
+    from_: str = ""
+    """Fine-tune this model folder instead of beginning with random weights; its shape and its subwords are kept."""
     preset: Literal["tiny", "small", "base", "big"] = "base"
     """Starting values for the settings below: tiny and small for tens of thousands of sentence pairs, base and big
     (the paper's) for millions."""
@@ -262,12 +311,20 @@ class TrainConfig:
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the processor multiplies it faster."""
+    save_minutes: float = 10.0
+    """Save the state of the run at least this often, beside every validation; what a crash can cost."""
+    log_every: int = 10
+    """Steps between the training losses in metrics.jsonl and TensorBoard."""
     restart: bool = False
     """Throw away what an earlier run left in OUT and begin again."""
+    accept_changes: bool = False
+    """Continue the run in OUT although its settings or its text have changed since."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The Transformer."""
     text: TextConfig = field(default_factory=TextConfig)
     """The subwords."""
+    clean: CleaningConfig = field(default_factory=CleaningConfig)
+    """The cleaning."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimisation."""
     validation: ValidationConfig = field(default_factory=ValidationConfig)
@@ -278,6 +335,8 @@ class TrainConfig:
         require(bool(self.train), "train needs at least one text")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
+        require_at_least(1, {"log_every": self.log_every})
+        require(self.save_minutes > 0, f"save_minutes must be greater than 0, not {self.save_minutes}")
         require(
             self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
             f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",
@@ -289,6 +348,10 @@ class TrainConfig:
         require(
             self.text.max_length < self.model.max_length,
             f"text.max_length ({self.text.max_length}) must be below model.max_length ({self.model.max_length})",
+        )
+        require(
+            not self.from_ or os.path.realpath(self.from_) != os.path.realpath(self.out),
+            "from and out are the same folder: fine-tune into another one",
         )
 
 
@@ -313,6 +376,15 @@ PRESETS: dict[str, dict[str, Any]] = {
     "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
 }
 """Starting values by preset, under the dotted names of the command line. base and big are the paper's Table 3."""
+
+FINE_TUNING: dict[str, Any] = {
+    "optimizer.schedule": "inverse-sqrt",
+    "optimizer.peak_lr": 2e-4,
+    "optimizer.warmup_steps": 100,
+    "optimizer.batch_tokens": 4096,
+    "validation.every": 100,
+}
+"""What --from changes of these starting values: gentle steps, looked at often."""
 
 
 def model_preset(name: str) -> ModelConfig:

@@ -6,13 +6,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dragoman.commands import run_training
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.options import DemoConfig
 from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import write_phrasebook
+from dragoman.train import run_training
 from dragoman.training.precision import choose_device
 
 _GREETING = "Hello world"

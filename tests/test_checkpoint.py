@@ -5,10 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import pickle
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 import safetensors.torch
 import torch
+from faults import complaint, contents, cut, cut_header, empty, full_disk, grow, zero
 from torch import Tensor
 
 from dragoman.checkpoint import (
@@ -24,15 +22,12 @@ from dragoman.checkpoint import (
     average_weights,
     checkpoint_path,
     list_checkpoints,
-    load_training_state,
     load_weights,
-    make_folder,
     read_weights,
-    save_training_state,
+    remove_run,
     save_weights,
-    write_atomically,
 )
-from dragoman.config import DragomanError, ModelConfig, TextConfig
+from dragoman.config import ModelConfig, TextConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.subword import Vocabulary
 
@@ -75,14 +70,6 @@ def parameters(model: Transformer) -> dict[str, Tensor]:
 
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-def complaint(action: Callable[[], object]) -> str:
-    """The one sentence with which an action fails."""
-    with pytest.raises(DragomanError) as error:
-        action()
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 # ---- save and load
@@ -144,32 +131,12 @@ def test_the_folder_holds_what_it_promises_and_nothing_else(saved: Path) -> None
 # ---- damage
 
 
-def cut(data: bytes) -> bytes:
-    return data[: len(data) * 2 // 3]
-
-
-def cut_header(data: bytes) -> bytes:
-    return data[:20]
-
-
-def empty(data: bytes) -> bytes:
-    return b""
-
-
 def flip_length(data: bytes) -> bytes:
     return bytes([data[0] ^ 0x10]) + data[1:]
 
 
 def flip_header(data: bytes) -> bytes:
     return data[:60] + bytes([data[60] ^ 0x80]) + data[61:]
-
-
-def zero(data: bytes) -> bytes:
-    return bytes(len(data))
-
-
-def grow(data: bytes) -> bytes:
-    return data + b"more"
 
 
 @pytest.mark.parametrize("damage", [cut, cut_header, empty, flip_length, flip_header, zero, grow])
@@ -219,6 +186,18 @@ def test_weights_that_do_not_fit_leave_the_model_as_it_was(saved: Path) -> None:
     assert same(parameters(model), before)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused_and_the_model_stays_as_it_was(value: float, saved: Path) -> None:
+    model = model_folder(seed=2).model
+    before = {name: weight.clone() for name, weight in parameters(model).items()}
+    name = max(before)
+    rewrite(saved / "model.safetensors", lambda weights: weights[name].view(-1)[0].fill_(value))
+    message = complaint(lambda: load_weights(model, saved / "model.safetensors"))
+    assert str(saved / "model.safetensors") in message
+    assert name in message
+    assert same(parameters(model), before)
+
+
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "sentencepiece.model"])
 def test_a_missing_file_is_named(name: str, saved: Path) -> None:
     (saved / name).unlink()
@@ -239,6 +218,20 @@ def test_a_missing_folder_and_a_file_are_no_model(saved: Path, tmp_path: Path) -
 def test_a_damaged_configuration_is_named(content: str, saved: Path) -> None:
     (saved / "config.json").write_bytes(content.encode("latin-1"))
     assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.parametrize("change", [{"source": 3}, {"target": None}, {"facts": []}, {"facts": "text"}], ids=str)
+def test_a_configuration_with_values_of_the_wrong_kind_is_named(change: dict[str, Any], saved: Path) -> None:
+    settings = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(settings | change))
+    assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_configuration_that_can_not_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", refuse)
+    message = complaint(lambda: ModelFolder.load(saved))
+    assert str(saved / "config.json") in message
+    assert "Permission denied" in message
 
 
 def test_the_configuration_of_another_kind_of_model_is_named(saved: Path) -> None:
@@ -293,54 +286,6 @@ def test_a_damaged_subword_model_is_named(saved: Path) -> None:
 # ---- failures while writing
 
 
-@contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def no_space(descriptor: int) -> NoReturn:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("room", [0, 100])
-def test_a_disk_that_fills_up_leaves_the_earlier_file_and_nothing_else(room: int, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"before")
-    with full_disk(room):
-        message = complaint(lambda: write_atomically(path, b"x" * 100_000))
-    assert str(path) in message
-    assert contents(tmp_path) == {str(path): b"before"}
-
-
-def test_what_the_disk_refuses_at_the_last_moment_leaves_the_earlier_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"before")
-    monkeypatch.setattr(os, "fsync", no_space)
-    assert "No space left" in complaint(lambda: write_atomically(path, b"after"))
-    assert contents(tmp_path) == {str(path): b"before"}
-
-
-def test_content_is_on_the_disk_before_it_takes_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    seen: list[tuple[int, bool]] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append((os.fstat(descriptor).st_size, path.exists())))
-    write_atomically(path, b"12345")
-    assert seen == [(5, False)]
-    assert path.read_bytes() == b"12345"
-
-
 def test_a_model_that_cannot_be_saved_leaves_the_earlier_one_usable(saved: Path) -> None:
     before = contents(saved)
     with full_disk(2000):
@@ -349,9 +294,35 @@ def test_a_model_that_cannot_be_saved_leaves_the_earlier_one_usable(saved: Path)
     assert same(parameters(ModelFolder.load(saved).model), parameters(model_folder().model))
 
 
-def test_a_new_folder_is_no_model_before_its_weights_are_there(tmp_path: Path) -> None:
-    model_folder().save_description(tmp_path / "model")
+def test_a_new_folder_is_no_model_before_its_weights_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.replace
+
+    def crash(partial: Path, final: Path) -> Path:
+        if final.name == "model.safetensors":
+            raise KeyboardInterrupt
+        return rename(partial, final)
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        model_folder().save(tmp_path / "model")
+    assert (tmp_path / "model" / "config.json").is_file()
     assert "model.safetensors" in complaint(lambda: ModelFolder.load(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_failure_at_any_file_leaves_the_model_of_another_shape_whole(
+    number: int, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, calls = contents(saved), []
+
+    def fail(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == number + 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    complaint(lambda: model_folder("separate", positions="learned").save(saved))
+    assert contents(saved) == before
 
 
 def refuse(*args: object, **kwargs: object) -> NoReturn:
@@ -360,18 +331,12 @@ def refuse(*args: object, **kwargs: object) -> NoReturn:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    assert str(tmp_path / "file") in complaint(lambda: make_folder(tmp_path / "file"))
+    assert str(tmp_path / "file") in complaint(lambda: model_folder().save(tmp_path / "file"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "access", lambda path, mode: False)
         assert "read-only" in complaint(lambda: model_folder().save(tmp_path / "model"))
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert "Permission denied" in complaint(lambda: model_folder().save(tmp_path / "other"))
-
-
-def test_making_a_folder_makes_its_parents_and_may_be_repeated(tmp_path: Path) -> None:
-    for _ in range(2):
-        make_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "a" / "b").is_dir()
 
 
 # ---- averages
@@ -426,87 +391,10 @@ def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path])
 def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path) -> None:
     steps = [30, 4, 1000, 99_999_999]
     paths = {step: random_weights(checkpoint_path(tmp_path, step), 1) for step in steps}
-    for name in ("step-0000007.safetensors.partial", "step-x.safetensors", "training_state.pt"):
+    for name in ("step-0000007.safetensors.partial", "step-x.safetensors", "state-000001-0123456789abcdef.pt"):
         (tmp_path / "checkpoints" / name).touch()
     assert list_checkpoints(tmp_path) == [paths[step] for step in sorted(steps)]
     assert list_checkpoints(tmp_path / "nowhere") == []
-
-
-# ---- the state of a run
-
-
-STATE: dict[str, Any] = {
-    "progress": {"step": 7, "seconds": 1.5, "finished": False},
-    "facts": {"text": "größer", "list": [1, 2]},
-    "weights": {"a": torch.arange(6.0).reshape(2, 3)},
-    "random": torch.get_rng_state(),
-}
-
-
-def equal(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(equal(value, second[key]) for key, value in first.items())
-    return bool(first == second)
-
-
-def test_the_state_of_a_run_comes_back_the_same(tmp_path: Path) -> None:
-    assert load_training_state(tmp_path) is None
-    save_training_state(tmp_path, STATE)
-    assert equal(STATE, load_training_state(tmp_path))
-
-
-def test_a_state_that_cannot_be_saved_leaves_the_earlier_one(tmp_path: Path) -> None:
-    save_training_state(tmp_path, STATE)
-    with full_disk(1000):
-        message = complaint(lambda: save_training_state(tmp_path, STATE | {"more": torch.zeros(10_000)}))
-    assert "training_state.pt" in message
-    assert equal(STATE, load_training_state(tmp_path))
-    assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_a_state_refused_at_the_last_moment_leaves_the_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_training_state(tmp_path, STATE)
-    monkeypatch.setattr(os, "fsync", no_space)
-    complaint(lambda: save_training_state(tmp_path, {}))
-    assert equal(STATE, load_training_state(tmp_path))
-    assert not list(tmp_path.rglob("*.partial"))
-
-
-@pytest.mark.parametrize("damage", [cut, cut_header, empty, zero])
-def test_a_damaged_state_is_named_with_the_way_out(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    save_training_state(tmp_path, STATE)
-    path = tmp_path / "checkpoints" / "training_state.pt"
-    path.write_bytes(damage(path.read_bytes()))
-    message = complaint(lambda: load_training_state(tmp_path))
-    assert str(path) in message
-    assert "--restart" in message
-
-
-class Trap:
-    """Touches a file when it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.path,)
-
-
-def test_a_state_that_would_run_code_is_refused_without_running_it(tmp_path: Path) -> None:
-    save_training_state(tmp_path, {})
-    path = tmp_path / "checkpoints" / "training_state.pt"
-    for write in (lambda: torch.save(Trap(tmp_path / "sprung"), path), lambda: path.write_bytes(trap(tmp_path))):
-        write()
-        complaint(lambda: load_training_state(tmp_path))
-    assert not (tmp_path / "sprung").exists()
-
-
-def trap(folder: Path) -> bytes:
-    return pickle.dumps(Trap(folder / "sprung"), protocol=2)
 
 
 def test_a_folder_keeps_its_model_while_a_copy_learns_more(saved: Path) -> None:
@@ -514,3 +402,98 @@ def test_a_folder_keeps_its_model_while_a_copy_learns_more(saved: Path) -> None:
     copy = replace(folder, model=model_folder(seed=2).model).with_facts({"new": 1})
     assert "new" not in folder.direction.facts
     assert not same(parameters(copy.model), parameters(folder.model))
+
+
+def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: Path) -> None:
+    facts = {"fine-tuned from": {"folder": "parent", "validation": {"bleu": 9.5}}, "odd": "a|b"}
+    model_folder().with_facts(facts).save(tmp_path)
+    rows = [row for row in (tmp_path / "README.md").read_text(encoding="utf-8").split("\n") if row.startswith("| ")]
+    assert "| fine-tuned from | folder: parent<br>validation: bleu: 9.5 |" in rows
+    assert "| odd | a\\|b |" in rows
+
+
+# ---- beginning again
+
+
+def test_removing_a_run_leaves_what_is_not_its_own(saved: Path) -> None:
+    for name in ("data/train/store.json", "tensorboard/events", "checkpoints/state-000001-0123456789abcdef.pt"):
+        (saved / name).parent.mkdir(parents=True, exist_ok=True)
+        (saved / name).touch()
+    for name in ("metrics.jsonl", "train.yaml", "check.json", "heldout.en", "heldout.de"):
+        (saved / name).touch()
+    for name in ("train.en", "notes.txt", "mine/model.safetensors"):
+        (saved / name).parent.mkdir(exist_ok=True)
+        (saved / name).write_text("precious")
+    remove_run(saved)
+    assert {str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file()} == {
+        "train.en",
+        "notes.txt",
+        "mine/model.safetensors",
+    }
+    remove_run(saved)  # nothing is left to remove
+
+
+# ---- models that are damaged, or not what they say
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    shape = {name: changes.pop(name) for name in list(changes) if name in settings["model"]}
+    path.write_text(json.dumps(settings | changes | {"model": settings["model"] | shape}), encoding="utf-8")
+
+
+def test_weights_read_as_another_type_are_noticed_although_their_bytes_are_the_same(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"F32"', b'"I32"', 1))
+    assert "damaged" in complaint(lambda: read_weights(path))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(value: float, tmp_path: Path) -> None:
+    folder = model_folder()
+    with torch.no_grad():
+        next(folder.model.parameters())[0, 0] = value
+    folder.save(tmp_path / "model")
+    assert "no numbers" in complaint(lambda: ModelFolder.load(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b"\xff", b"[]", b"null"])
+def test_a_configuration_that_is_none_is_named(data: bytes, saved: Path) -> None:
+    (saved / "config.json").write_bytes(data)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.parametrize("changes", [{"target": 1}, {"source": None}, {"facts": [1]}, {"facts": None}])
+def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: Path) -> None:
+    change_config(saved, **changes)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["num_encoder_layers", "num_decoder_layers", "d_ff", "d_model", "max_length"])
+def test_a_configuration_of_a_gigantic_model_costs_neither_time_nor_memory(name: str, saved: Path) -> None:
+    change_config(saved, **{name: 10**12})
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_subwords_of_another_model_of_the_same_size_are_noticed(saved: Path) -> None:
+    others = Vocabulary.learn((SIDES[1], SIDES[0]), TextConfig(vocab_size=300, subwords="unigram"))
+    (saved / "sentencepiece.model").write_bytes(others.source.serialized)
+    assert "sentencepiece.model: damaged, or of another model" in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_folder_without_checksums_is_none_the_worse(saved: Path) -> None:
+    path = saved / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    del settings["checksums"]
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    assert same(parameters(ModelFolder.load(saved).model), parameters(model_folder().model))
+
+
+def test_a_configuration_that_cannot_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **settings: object) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_text", broken)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))

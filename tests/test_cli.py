@@ -24,10 +24,11 @@ import torch
 from sacrebleu.metrics import BLEU
 
 import dragoman
-from dragoman.checkpoint import ModelFolder, average_weights, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, average_weights, list_checkpoints, read_weights, save_weights
 from dragoman.cli import VERBS, main
-from dragoman.config import PRESETS, TrainConfig
+from dragoman.config import FINE_TUNING, PRESETS, TrainConfig
 from dragoman.options import TranslateConfig
+from dragoman.training.state import list_states
 
 SUBJECTS = {"the cat": "die Katze", "the dog": "der Hund", "a bird": "ein Vogel", "my friend": "mein Freund"}
 VERB_FORMS = {"sees": "sieht", "likes": "mag", "hears": "hört"}
@@ -372,6 +373,60 @@ def test_the_search_can_be_set_from_the_command_line(parse: Callable[..., Transl
     assert (config.beam, config.length_penalty, config.n_best) == (7, 1.0, 2)
 
 
+@pytest.mark.parametrize("value", [[], ["true"], ["false"]])
+def test_switches_below_a_group_may_stand_alone_too(value: list[str], parse: Callable[..., TrainConfig]) -> None:
+    config = parse(*RUN, "--clean.copies", *value, "--accept-changes", *value, "--max_steps", 3)
+    assert config.clean.copies is (value != ["false"])
+    assert config.accept_changes is (value != ["false"])
+    assert config.max_steps == 3
+    assert not config.clean.ratio
+    assert config.clean.overlap
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """A folder with the configuration of a model, and nothing else."""
+    model = {"d_model": 48, "d_ff": 96, "num_heads": 3, "dropout": 0.2, "norm": "pre", "source_vocab_size": 500}
+    (tmp_path / "parent").mkdir()
+    (tmp_path / "parent" / "config.json").write_text(json.dumps({"model_type": "dragoman", "model": model}))
+    return tmp_path / "parent"
+
+
+@pytest.mark.parametrize("form", ["option", "attached", "yaml"])
+def test_fine_tuning_starts_from_the_shape_of_its_parent_and_gentle_steps(
+    form: str, parent: Path, parse: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    given = {
+        "option": ["--from", str(parent)],
+        "attached": [f"--from={parent}"],
+        "yaml": ["--config", str(settings(tmp_path, f"from: {parent}\n"))],
+    }[form]
+    config = parse(*RUN, *given, "--preset", "tiny", "--validation.every", 7)
+    assert config.from_ == str(parent)
+    assert (config.model.d_model, config.model.d_ff, config.model.num_heads) == (48, 96, 3)
+    assert (config.model.norm, config.model.dropout) == ("pre", 0.2)
+    assert config.model.num_encoder_layers == PRESETS["tiny"]["model.num_encoder_layers"]  # the parent does not say
+    expected = FINE_TUNING | {"validation.every": 7}
+    for key, value in expected.items():
+        group, name = key.split(".")
+        assert getattr(getattr(config, group), name) == value
+
+
+def test_without_a_parent_nothing_of_fine_tuning_is_felt(parse: Callable[..., TrainConfig]) -> None:
+    assert parse(*RUN, "--from", "") == parse(*RUN)
+    assert parse(*RUN).from_ == ""
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"model": 3}', "\xff"])
+def test_a_parent_without_a_usable_configuration_is_left_to_training(
+    content: str | None, parent: Path, parse: Callable[..., TrainConfig]
+) -> None:
+    (parent / "config.json").unlink()
+    if content is not None:
+        (parent / "config.json").write_bytes(content.encode("latin-1"))
+    assert parse(*RUN, "--from", parent).model.d_model == PRESETS["base"]["model.d_model"]
+
+
 # ---- training
 
 
@@ -384,8 +439,14 @@ def same_weights(first: Path, second: Path) -> bool:
     return ours.keys() == others.keys() and all(torch.equal(ours[name], others[name]) for name in ours)
 
 
-def test_training_leaves_a_model_folder_with_records_and_checkpoints(trained: Path) -> None:
-    assert ModelFolder.load(trained).direction.facts["training pairs"] == 60
+def test_training_leaves_a_model_folder_with_records_and_checkpoints(text: Path, trained: Path) -> None:
+    sides = [
+        [(text / f"{name}.{side}").read_text().split("\n")[:-1] for side in ("en", "de")] for name in ("train", "valid")
+    ]
+    pairs, held_out = (list(zip(*part, strict=True)) for part in sides)
+    unseen = [pair for pair in pairs if pair not in held_out]
+    assert len(unseen) < len(pairs) == 60
+    assert ModelFolder.load(trained).direction.facts["training pairs"] == len(unseen)
     assert checkpoint_steps(trained) == ["step-00000002", "step-00000004"]
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "valid/loss" in line] == [2, 4]
@@ -420,6 +481,13 @@ def test_a_restart_begins_again(text: Path, copy: Path, trained: Path) -> None:
     assert same_weights(copy, trained)
 
 
+def test_a_switch_may_stand_alone(text: Path, copy: Path, trained: Path) -> None:
+    result = run(*train(text, copy, "--restart", "--max_minutes", 9))
+    assert result.code == 0
+    assert "continuing" not in result.err
+    assert same_weights(copy, trained)
+
+
 def test_without_validation_text_some_pairs_are_held_out(text: Path, tmp_path: Path) -> None:
     arguments = train(text, tmp_path / "model")
     at = arguments.index("--valid")
@@ -436,10 +504,10 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     train_step = Trainer._train_step
 
     def stop_at(step: int) -> None:
-        def stopping(self: Trainer, batches: Any) -> None:
-            train_step(self, batches)
-            if self.progress.step == step:
+        def stopping(self: Trainer, share: Any) -> None:
+            if self.progress.step == step - 1:
                 signal.raise_signal(signal.SIGTERM)
+            train_step(self, share)
 
         monkeypatch.setattr(Trainer, "_train_step", stopping)
 
@@ -595,7 +663,7 @@ def test_a_line_that_is_not_utf8_is_named_after_the_lines_before_are_translated(
 
 
 def test_a_line_longer_than_the_model_takes_is_an_error(trained: Path) -> None:
-    message = complaint(1, "translate", trained, *SHORT, stdin=b"the cat " * 300)
+    message = complaint(1, "translate", trained, *SHORT, "--long", "error", stdin=b"the cat " * 300)
     assert "64" in message
     assert "line 1" in message
 
@@ -713,10 +781,11 @@ def test_a_damaged_model_is_named(damage: Callable[[Path], Path], copy: Path) ->
 
 
 def test_a_damaged_state_is_named_with_the_way_out(text: Path, copy: Path) -> None:
-    path = copy / "checkpoints" / "training_state.pt"
-    path.write_bytes(path.read_bytes()[:1000])
+    states = list_states(copy)
+    for path in states:
+        path.write_bytes(path.read_bytes()[:1000])
     message = complaint(1, *train(text, copy, "--max_steps", 6))
-    assert str(path) in message
+    assert str(states[-1]) in message
     assert "--restart" in message
 
 
@@ -761,3 +830,60 @@ def _leave_signals_and_threads_alone() -> Iterator[None]:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+# ---- what the fuzz tests have found
+
+
+def test_train_without_any_argument_says_what_it_needs() -> None:
+    assert "--source, --target, --train, --out" in complaint(2, "train")
+
+
+BOMB = "a0: &a0 [x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("yaml", "said"),
+    [
+        (BOMB + "train: *a29\n", "a1 is nested more deeply"),
+        ("model: &a {d_model: *a}\n", "model is nested more deeply"),
+        ("[" * 5000, "not YAML"),
+        ("{a: " * 5000, "not YAML"),
+        ("seed: [1\n", "line 2, column 1"),
+        ("- 1\n", "lines such as"),
+        ("1: 2\n", "lines such as"),
+        ('out: "a\\0b"\n', "out contains a NUL"),
+        ('out: "\\ud800"\n', "escape"),
+        ("train: [[a]]\n", "train"),
+        ("seed: {a: 1}\n", "seed"),
+    ],
+)
+def test_settings_that_are_none_are_refused_at_once(yaml: str, said: str, tmp_path: Path) -> None:
+    message = complaint(2, *RUN, "--config", settings(tmp_path, yaml))
+    assert said in message
+    assert len(message) < 1000
+
+
+def test_names_with_line_breaks_are_told_in_one_line(tmp_path: Path) -> None:
+    message = complaint(1, "translate", tmp_path / "line\nbreak\x1b[2J")
+    assert "line\\nbreak\\x1b[2J" in message
+
+
+@pytest.mark.parametrize(("option", "kind"), [("--beam", "int"), ("--length-penalty", "float")])
+def test_an_empty_value_is_called_nothing(option: str, kind: str) -> None:
+    assert f"must be {kind}, not nothing" in complaint(2, "translate", "model", option, "")
+
+
+def test_there_is_nothing_to_evaluate_in_an_empty_text(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.tsv").touch()
+    assert "empty.tsv" in complaint(1, "evaluate", trained, "--test", tmp_path / "empty.tsv")
+
+
+def test_checkpoints_of_another_model_are_not_averaged_into_this_one(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    path = list_checkpoints(tmp_path / "run")[-1]
+    weights = read_weights(path)
+    save_weights({f"other.{name}": weight for name, weight in weights.items()}, path)
+    assert path.name in complaint(1, "average", tmp_path / "run", "--last", "1", "--out", tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()

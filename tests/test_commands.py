@@ -2,18 +2,24 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
+import torch
 
 from dragoman import commands
+from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import main
-from dragoman.config import DragomanError
+from dragoman.config import DragomanError, ModelConfig, SearchConfig, TextConfig
 from dragoman.inference.alignment import Alignment
-from dragoman.inference.translator import Translation
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
+from dragoman.model.transformer import Transformer
 from dragoman.options import TranslateConfig
+from dragoman.text.subword import Vocabulary
 
 CANDIDATES = [Translation("eins", -1.0, -0.5, [7]), Translation("zwei", -2.0, -1.0, [8])]
 ALIGNMENTS = [Alignment([(1, 0)], ["a", "one"], ["eins"]), Alignment([(0, 0)], ["a", "one"], ["zwei"])]
@@ -70,30 +76,6 @@ def test_lines_before_a_fault_are_delivered_and_the_fault_is_raised(tmp_path: Pa
     assert received == ["good", "also good"]
 
 
-def test_the_saved_settings_are_the_run_s_and_can_be_read_again(tmp_path: Path) -> None:
-    for language in ("en", "xx"):
-        (tmp_path / f"train.{language}").write_text("".join(f"word{i} and {i * 7}\n" for i in range(80)))
-    arguments = f"train --source en --target xx --train {tmp_path}/train --out {tmp_path}/run --max-steps 1"
-    shape = "--model.d-model 16 --model.d-ff 16 --model.num-heads 2 --device cpu --text.vocab-size 300"
-    assert main([*arguments.split(), *shape.split()]) == 0
-    settings = yaml.safe_load((tmp_path / "run" / "train.yaml").read_text())
-    assert settings["model"]["d_model"] == 16
-    assert settings["max_steps"] == 1
-    assert main(["train", "--config", str(tmp_path / "run" / "train.yaml"), "--out", str(tmp_path / "again")]) == 0
-    settings["out"] = str(tmp_path / "again")
-    assert yaml.safe_load((tmp_path / "again" / "train.yaml").read_text()) == settings
-
-
-def test_restart_removes_the_run_and_nothing_else(tmp_path: Path) -> None:
-    for language in ("en", "xx"):
-        (tmp_path / f"train.{language}").write_text("".join(f"word{i} and {i * 7}\n" for i in range(80)))
-    arguments = f"train --source en --target xx --train {tmp_path}/train --out {tmp_path} --max-steps 1 --device cpu"
-    shape = "--model.d-model 16 --model.d-ff 16 --model.num-heads 2 --text.vocab-size 300"
-    assert main([*arguments.split(), *shape.split()]) == 0
-    assert main([*arguments.split(), *shape.split(), "--restart", "true", "--seed", "2"]) == 0
-    assert len((tmp_path / "train.en").read_text().splitlines()) == 80
-
-
 def test_scoring_names_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Folder:
         class direction:
@@ -115,3 +97,90 @@ def test_scoring_names_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("sys.stdout", io.StringIO())
     with pytest.raises(DragomanError, match=r"pairs\.tsv: source line 4 is long"):
         commands.score(commands.ScoreConfig(folder="x", test=[str(path)]))
+
+
+def small_translator(max_length: int = 14) -> Translator:
+    """A translator with random weights."""
+    torch.manual_seed(3)
+    vocabulary = Vocabulary.learn(
+        (["the cat sees a dog."] * 9, ["le chat voit un chien."] * 9), TextConfig(vocab_size=320)
+    )
+    sizes = {"source_vocab_size": len(vocabulary.source), "target_vocab_size": len(vocabulary.target)}
+    shape = ModelConfig(d_model=16, d_ff=16, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
+    model = Transformer(replace(shape, max_length=max_length, **sizes))
+    return Translator(ModelFolder(model.eval(), vocabulary, Direction("en", "fr")))
+
+
+LONG = "The cat sees a dog. A cat sees the dog. The dog sees."
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    small_translator().folder.save(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def test_long_lines_are_split_and_lines_stay_in_order(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text(f"a cat\n\n{LONG}\na dog\n")
+    assert main(["translate", model, str(tmp_path / "text"), "--beam", "2", "--device", "cpu"]) == 0
+    printed = capsys.readouterr()
+    expected = small_translator().translate(["a cat", "", LONG, "a dog"], SearchConfig(beam=2))
+    assert printed.out == "".join(f"{t.text}\n" for t in expected)
+    assert len(expected[2].parts) >= 3
+    assert printed.err == ""
+
+
+def test_what_is_cut_off_is_said_with_the_line_and_shown_in_json(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 2)
+    (tmp_path / "text").write_text(f"a cat\na\nb\n{LONG}\n")
+    arguments = ["translate", model, str(tmp_path / "text"), "--long", "truncate", "--format", "json", "--alignments"]
+    assert main([*arguments, "--device", "cpu"]) == 0
+    printed = capsys.readouterr()
+    objects = [json.loads(line) for line in printed.out.split("\n")[:-1]]
+    left_out = objects[3]["left_out"]
+    assert printed.err == (
+        f"{tmp_path}/text, line 4: too long for the model; its last {left_out} characters are not translated "
+        f"(--long split translates all)\n"
+    )
+    assert all("left_out" not in one for one in objects[:3])
+    assert objects[3]["source_tokens"] == LONG[:-left_out].split()
+
+
+def test_a_long_line_is_an_error_only_where_that_is_wished(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text(f"a cat\n{LONG}\n")
+    assert main(["translate", model, str(tmp_path / "text"), "--long", "error", "--device", "cpu"]) == 1
+    assert re.search(r"text: source line 2 has \d+ subwords, but .* at most 14 subwords", capsys.readouterr().err)
+
+
+def test_the_alignment_of_a_long_line_counts_the_words_of_the_line(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text(f"{LONG}\n")
+    assert (
+        main(["translate", model, str(tmp_path / "text"), "--alignments", "--format", "json", "--device", "cpu"]) == 0
+    )
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["source_tokens"] == LONG.split()
+    assert max(source for source, _ in shown["alignment"]) >= 9  # beyond the first sentences
+    assert sorted({target for _, target in shown["alignment"]}) == list(range(len(shown["target_tokens"])))
+
+
+def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text(f"a cat\tun chat\n{LONG}\tle chat\n")
+    arguments = ["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--json", str(tmp_path / "scores.json")]
+    assert main([*arguments, "--device", "cpu"]) == 0
+    printed, written = capsys.readouterr(), json.loads((tmp_path / "scores.json").read_text())
+    expected = small_translator().translate(["a cat", LONG])
+    assert [line["translation"] for line in written["lines"]] == [t.text for t in expected]
+    assert written["settings"]["long"] == "split"
+    assert "not translated" not in printed.err
+    assert main([*arguments, "--long", "truncate", "--device", "cpu"]) == 0
+    assert "test.tsv, line 2: too long for the model" in capsys.readouterr().err

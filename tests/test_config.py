@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import FrozenInstanceError, fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.config import (
+    FINE_TUNING,
     PRESETS,
+    CleaningConfig,
     ConfigError,
     DragomanError,
     ModelConfig,
@@ -18,6 +21,7 @@ from dragoman.config import (
     TextConfig,
     TrainConfig,
     ValidationConfig,
+    differences,
     model_preset,
 )
 
@@ -43,7 +47,10 @@ IMPOSSIBLE: list[tuple[type, str, list[Any]]] = [
     (SearchConfig, "n_best", [5]),
     *((ValidationConfig, name, [0, -1]) for name in ("every", "beam", "max_lines", "keep_last")),
     (ValidationConfig, "patience", [-1]),
+    (SearchConfig, "long", ["wrap", ""]),
     *((TrainConfig, name, [-1]) for name in ("max_minutes", "max_steps", "max_epochs", "seed")),
+    (TrainConfig, "log_every", [0, -1]),
+    (TrainConfig, "save_minutes", [0.0, -1.0, math.nan]),
     (TrainConfig, "train", [[]]),
     (TrainConfig, "source", [""]),
     (TrainConfig, "target", [""]),
@@ -74,6 +81,8 @@ def test_an_impossible_value_is_refused_by_the_name_of_its_field(config: type, n
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine")}, ["cosine", "max_steps", "max_minutes"]),
         (TrainConfig, {"text": TextConfig(vocabulary="separate")}, ["model.share_embeddings"]),
         (TrainConfig, {"text": TextConfig(max_length=512)}, ["text.max_length", "model.max_length", "512"]),
+        (TrainConfig, {"from_": "out"}, ["from", "out"]),
+        (TrainConfig, {"from_": "elsewhere/../out/."}, ["from", "out"]),
     ],
 )
 def test_settings_that_exclude_each_other_are_both_named(
@@ -98,6 +107,7 @@ def test_settings_that_exclude_each_other_are_both_named(
         (TrainConfig, {"text": TextConfig(max_length=511)}),
         (OptimizerConfig, {"clip_norm": 0.0, "label_smoothing": 0.0, "beta1": 0.0}),
         (ValidationConfig, {"patience": 0}),
+        (TrainConfig, {"from_": "other", "save_minutes": 1e-6, "log_every": 1}),
     ],
 )
 def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) -> None:
@@ -191,7 +201,7 @@ def test_an_unknown_preset_is_refused_with_those_that_exist() -> None:
 # ---- all of them
 
 
-ALL = [ModelConfig, TextConfig, OptimizerConfig, SearchConfig, ValidationConfig, TrainConfig]
+ALL = [ModelConfig, TextConfig, CleaningConfig, OptimizerConfig, SearchConfig, ValidationConfig, TrainConfig]
 
 
 @pytest.mark.parametrize("config", ALL)
@@ -205,3 +215,66 @@ def test_settings_cannot_be_changed_afterwards(config: type) -> None:
 
 def test_two_runs_share_no_list_of_texts() -> None:
     assert build(TrainConfig).valid is not build(TrainConfig).valid
+    assert build(TrainConfig).test is not build(TrainConfig).test
+
+
+def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(ConfigError, match="same folder"):
+        build(TrainConfig, from_=str(tmp_path / "link"), out=str(tmp_path / "out"))
+
+
+def test_only_what_would_flatter_the_scores_is_cleaned_unasked() -> None:
+    clean = CleaningConfig()
+    assert [field.name for field in fields(clean) if getattr(clean, field.name)] == ["overlap"]
+
+
+def test_what_fine_tuning_changes_exists_and_is_gentler_than_every_preset() -> None:
+    run = build(TrainConfig)
+    for key in FINE_TUNING:
+        group, field = key.split(".")
+        assert hasattr(getattr(run, group), field)
+    rates = [preset["optimizer.peak_lr"] for preset in PRESETS.values() if "optimizer.peak_lr" in preset]
+    assert FINE_TUNING["optimizer.peak_lr"] < min(rates)
+
+
+def test_the_shape_of_a_model_is_all_but_its_dropout() -> None:
+    model = ModelConfig(d_model=64, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
+    names = {field.name for field in fields(ModelConfig)}
+    assert names - model.shape().keys() == {"dropout", "attention_dropout", "activation_dropout"}
+    assert model.shape()["d_model"] == 64
+    assert ModelConfig(dropout=0.5).shape() == ModelConfig().shape()
+    assert ModelConfig(num_heads=4).shape() != ModelConfig().shape()
+
+
+# ---- differences
+
+BEFORE: dict[str, Any] = {"seed": 1, "out": "here", "from_": "a", "model": {"d_model": 512, "norm": "post", "out": 1}}
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [
+        ({}, []),
+        ({"seed": 2}, ["seed was 1 and is 2"]),
+        ({"from_": "b"}, ["from was a and is b"]),
+        ({"out": "there"}, []),
+        ({"model": BEFORE["model"] | {"d_model": 256}}, ["model.d_model was 512 and is 256"]),
+        ({"model": BEFORE["model"] | {"out": 2}}, ["model.out was 1 and is 2"]),  # only the outermost names are free
+        (
+            {"seed": 0, "model": BEFORE["model"] | {"norm": "pre"}},
+            ["seed was 1 and is 0", "model.norm was post and is pre"],
+        ),
+        ({"new": 3, "model": BEFORE["model"] | {"new": 3}}, []),
+        ({"model": None}, [f"model was {BEFORE['model']} and is None"]),
+    ],
+    ids=str,
+)
+def test_differences_are_named_with_both_values(now: dict[str, Any], found: list[str]) -> None:
+    assert differences(BEFORE, BEFORE | now, free=["out"]) == found
+
+
+def test_settings_that_only_one_side_knows_are_no_difference() -> None:
+    assert differences({"old": 1, "seed": 1}, {"seed": 1}) == []
+    assert differences({}, {"seed": 1}) == []

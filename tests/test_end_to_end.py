@@ -7,10 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.commands import run_training
-from dragoman.config import ModelConfig, OptimizerConfig, SearchConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.config import (
+    CleaningConfig,
+    ModelConfig,
+    OptimizerConfig,
+    SearchConfig,
+    TextConfig,
+    TrainConfig,
+    ValidationConfig,
+)
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
+from dragoman.train import run_training
 
 PAIRS = [
     ("I have lost my passport.", "J'ai perdu mon passeport."),
@@ -51,6 +59,7 @@ def learn(folder: Path, train: str, valid: str, steps: int, vocab_size: int) -> 
         valid=[valid],
         out=str(folder / "model"),
         max_steps=steps,
+        clean=CleaningConfig(overlap=False),
         model=replace(ModelConfig(), d_model=64, d_ff=128, num_heads=4, num_encoder_layers=2, num_decoder_layers=2),
         text=TextConfig(vocab_size=vocab_size),
         optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=30, batch_tokens=1500),

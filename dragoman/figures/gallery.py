@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from dragoman.checkpoint import make_folder, write_atomically
 from dragoman.config import DragomanError
 from dragoman.figures import attention, style
 from dragoman.figures.catalogue import GALLERY, GalleryFigure
+from dragoman.files import make_folder, write_atomically
 
 FORMATS = ("png", "svg")
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.checkpoint import write_atomically
+from dragoman.files import write_atomically
 from dragoman.inference.alignment import Links
 from dragoman.inspection.page import render_page
 

@@ -37,6 +37,30 @@ def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothin
     return loss, int(real.sum())
 
 
+@torch.no_grad()
+def measure(model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor) -> tuple[Tensor, Tensor]:
+    """How well the model predicts each next subword when it is shown the true ones before (teacher forcing).
+
+    Args:
+        model: in evaluation mode.
+        source: ids (B, S).
+        target_input: ids (B, T), beginning with BOS.
+        target_output: ids (B, T), ending in EOS; PAD where there is nothing to predict.
+
+    Returns:
+        The sum of the cross-entropies over the real positions in nats, without smoothing, and the number of
+        positions where the most probable subword is the true one: scalars.
+    """
+    real = target_output != PAD
+    states, ids = model.states(source, target_input)[real], target_output[real]  # (N, D), (N)
+    loss, correct = (torch.zeros((), device=ids.device) for _ in range(2))
+    for start in range(0, len(ids), _BLOCK):
+        logits, expected = model.softmax(states[start : start + _BLOCK]), ids[start : start + _BLOCK]
+        loss += label_smoothed_cross_entropy(logits, expected, smoothing=0.0)[0]
+        correct += (logits.argmax(dim=-1) == expected).sum()
+    return loss, correct
+
+
 class TrainingObjective(nn.Module):
     """The same loss, for a whole model: source and target in, sum of losses out.
 

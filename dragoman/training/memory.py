@@ -1,9 +1,11 @@
-"""Keeping freed memory for the next step."""
+"""Keeping freed memory for the next step, and giving back what no step has used for long."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 
@@ -14,12 +16,23 @@ def keep_freed_memory() -> None:
     A training step frees and asks for the same large tensors over and over; getting each one as fresh pages costs
     more than many of the operations on them. No effect where the C library is another.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return
+    mallopt = _glibc("mallopt")
     mallopt(_MMAP_THRESHOLD, 2**30)
     mallopt(_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
+
+
+def give_back_memory() -> None:
+    """Give freed memory back after all, so that what a rare large batch needed is not kept for ever.
+
+    Takes a tenth of a second; what the next step needs comes back as fresh pages.
+    """
+    _glibc("malloc_trim")(0)
+
+
+def _glibc(name: str) -> Callable[..., object]:
+    """One of the C library's functions; where there is none such, one that does nothing."""
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):
+            return getattr(ctypes.CDLL(None), name)  # type: ignore[no-any-return]
+    return lambda *arguments: None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from types import FrameType, TracebackType
 
 
@@ -13,9 +14,16 @@ class StopRequest:
     A second signal interrupts at once. Outside the main thread nothing is caught, because Python can't there.
     """
 
-    def __init__(self) -> None:
-        """Begin with no request."""
+    def __init__(self, echo: float = 0.0) -> None:
+        """Begin with no request.
+
+        Args:
+            echo: seconds within which a second signal is still the first one; torchrun passes on what the terminal
+                has already sent to every process.
+        """
+        self._echo = echo
         self.signal = 0
+        self._received = 0.0
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
@@ -33,6 +41,7 @@ class StopRequest:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        if self.signal:
+        if self.signal and time.monotonic() - self._received >= self._echo:
             raise KeyboardInterrupt
-        self.signal = number
+        if not self.signal:
+            self.signal, self._received = number, time.monotonic()

@@ -1,101 +1,68 @@
-"""The training loop (section 5): batches in, a better model out; stops and continues as if it had not.
-
-Shapes: B batch, S source length, T target length, N real target positions, V vocabulary.
-"""
+"""The training loop (section 5): batches in, a better model out; stops and continues as if it had not."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import statistics
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from dragoman.checkpoint import (
+    CHECKPOINTS,
     ModelFolder,
     average_weights,
     checkpoint_path,
     list_checkpoints,
-    load_training_state,
+    put_weights,
     read_weights,
-    save_training_state,
     save_weights,
 )
-from dragoman.config import DragomanError, TrainConfig
-from dragoman.model.transformer import Transformer
-from dragoman.text.batches import Batch, collate, plan_epoch, plan_in_order
+from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.text.preparation import PreparedText
-from dragoman.training.loss import TrainingObjective
-from dragoman.training.memory import keep_freed_memory
-from dragoman.training.optimizer import build_optimizer, learning_rate
+from dragoman.training.distributed import Processes
+from dragoman.training.fit import fit_memory
+from dragoman.training.health import Observation, diagnose
+from dragoman.training.memory import give_back_memory, keep_freed_memory
+from dragoman.training.optimizer import learning_rate
 from dragoman.training.precision import use_bf16
-from dragoman.training.recorder import Recorder
+from dragoman.training.progress import Outcome, Progress
+from dragoman.training.recorder import Recorder, SilentRecorder, clock
+from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
+from dragoman.training.state import load_state, save_state
+from dragoman.training.step import Share, Stepper
+from dragoman.training.validation import Measurement, Validate, Validator
 
-_MOST_SKIPPED = 20  # consecutive steps without a finite gradient before the run gives up
+_MOST_SKIPPED = 20  # steps in a row out of bounds before the run gives up
+_SAMPLES = 3  # translations shown at each validation
+_ECHO = 1.0  # seconds
+_EXPLODED = 2.0  # times the loss of guessing every subword alike
 
-
-@dataclass(frozen=True)
-class Validation:
-    """How well the model translates the validation text."""
-
-    scores: dict[str, float]
-    """bleu and chrf, 0 to 100."""
-    signatures: dict[str, str]
-    samples: list[tuple[str, str, str]] = field(default_factory=list)
-    """(source, reference, translation) to look at."""
-
-
-Validate = Callable[[Transformer], Validation]
-"""Translates the validation text; given by the command line, because training knows nothing of inference."""
-
-
-@dataclass
-class Progress:
-    """Where a run stands; saved with every checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    """Batches of this epoch already seen."""
-    tokens: int = 0
-    """Target tokens seen."""
-    seconds: float = 0.0
-    """Time spent training and validating."""
-    best_score: float = -math.inf
-    """Highest value of the metric (the loss counts negatively)."""
-    best_step: int = 0
-    stale: int = 0
-    """Validations since the best one."""
-    validated: int = 0
-    """Step of the last validation."""
-    skipped: int = 0
-    """Steps left out because the gradient was not finite."""
-    finished: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a call of Trainer.run ended."""
-
-    reason: Literal["limit", "patience", "interrupted", "already finished"]
-    progress: Progress
-    scores: dict[str, float]
-    """Of the model that was kept, on the validation text; empty where the run was interrupted."""
-    signal: int = 0
-    """The signal that interrupted the run."""
+# What may change while a run continues: where it lies, how far it goes, what it shows.
+_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "device", "save_minutes"]
+_FREE += ["log_every", "train", "valid", "test"]  # the text is compared by its content
 
 
 class Trainer:
     """Trains one model on one prepared text, in one folder."""
 
-    def __init__(self, config: TrainConfig, folder: ModelFolder, text: PreparedText, validate: Validate) -> None:
+    def __init__(
+        self,
+        config: TrainConfig,
+        folder: ModelFolder,
+        text: PreparedText,
+        validate: Validate,
+        processes: Processes = Processes(),  # noqa: B008 (a frozen value)
+    ) -> None:
         """Set up a run, or take up the one that config.out holds.
 
         Args:
@@ -103,30 +70,31 @@ class Trainer:
             folder: the model to train, on the device to train on.
             text: what to learn from.
             validate: translates the validation text.
+            processes: that share the work, each with its own Trainer.
 
         Raises:
-            DragomanError: the saved state is damaged.
+            DragomanError: the saved state is damaged, or belongs to a run with other settings, text or model.
         """
-        self.config = config
-        self.folder = folder
-        self.text = text
+        self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out = Path(config.out)
         self.model = folder.model
-        self.device = next(self.model.parameters()).device
-        self.bf16 = use_bf16(config.precision, self.device)
-        self.objective = TrainingObjective(self.model, config.optimizer.label_smoothing)
-        self.optimizer = build_optimizer(self.model, config.optimizer)
+        self.bf16 = processes.tell(use_bf16(config.precision, next(self.model.parameters()).device))
+        self.stepper = Stepper(self.model, config, self.bf16, processes)
+        self.validator = Validator(text.valid, config.optimizer.batch_tokens, self.bf16, validate, processes)
+        self.shares = Shares(text.train, config, processes)
+        self.recorder: Recorder = SilentRecorder()
         keep_freed_memory()
         self.progress = Progress()
-        self._validate_translations = validate
+        self._observations: list[Observation] = []
         self._kept_scores: dict[str, float] = {}
-        self._consecutive_skips = 0
+        self._signal = 0
         self._resume()
 
     def finished(self) -> Outcome | None:
         """The outcome of a run that has finished and was not given more room since; None while there is work to do."""
-        if self.progress.finished and (self._done() >= 1.0 or self._out_of_patience()):
-            return Outcome("already finished", self.progress, self._kept_scores)
+        progress = self.progress
+        if progress.finished and (progress.done(self.config) >= 1.0 or progress.out_of_patience(self.config)):
+            return Outcome("already finished", progress, self._kept_scores)
         return None
 
     def run(self) -> Outcome:
@@ -134,251 +102,296 @@ class Trainer:
         if outcome := self.finished():
             return outcome
         self.progress.finished = False
-        with Recorder(self.out, self.progress.step) as self.recorder, StopRequest() as stop:
-            self._announce()
-            self._started = time.monotonic() - self.progress.seconds
+        recorder = Recorder(self.out, self.progress.step) if self.processes.first else SilentRecorder()
+        with recorder as self.recorder, StopRequest(_ECHO if self.processes.size > 1 else 0.0) as self._stop:
+            self._begin()
             reason: Literal["limit", "patience"] = "limit"
             self._validate_if_due()  # a signal may have come in between
-            for batches in self._steps():
-                self._train_step(batches)
-                if stop.signal:
+            for share in self.shares.following(self.progress):
+                self._train_step(share)
+                if self._signal:
                     self._save_state()
-                    return Outcome("interrupted", self.progress, {}, stop.signal)
+                    return Outcome("interrupted", self.progress, {}, self._signal)
                 self._validate_if_due()
-                if self._out_of_patience():
+                if self.progress.out_of_patience(self.config):
                     reason = "patience"
                     break
             self._conclude()
             return Outcome(reason, self.progress, self._kept_scores)
 
-    def _steps(self) -> Iterator[list[Batch]]:
-        """The batches of each step, from where the run stands, until a limit is reached."""
-        accumulate = self.config.optimizer.accumulate
-        store, lengths = self.text.train, (self.text.train.source_lengths, self.text.train.target_lengths)
-        while True:
-            plan = plan_epoch(*lengths, self.config.optimizer.batch_tokens, self.config.seed, self.progress.epoch)
-            while self.progress.batch < len(plan):
-                if self._done() >= 1.0:
-                    return
-                indices = plan[self.progress.batch : self.progress.batch + accumulate]
-                self.progress.batch += len(indices)
-                yield [collate(store, some) for some in indices]
-            self.progress.epoch += 1
-            self.progress.batch = 0
+    def _begin(self) -> None:
+        """Say what is to be done, and settle what depends on the machine."""
+        progress, processes = self.progress, self.processes
+        threads = f"{torch.get_num_threads()} threads" + (
+            f" in each of {processes.size} processes" if processes.size > 1 else ""
+        )
+        precision = "bf16" if self.bf16 else "fp32"
+        self.recorder.say(
+            f"training {self.model.num_parameters:,} parameters on {self.stepper.device}, {precision}, {threads}"
+        )
+        if progress.step:
+            self.recorder.say(f"continuing after step {progress.step:,}")
+        if message := self.shares.settle(progress):
+            self.recorder.say(message)
+        if not progress.step:
+            self._fit_memory()
+        self.stepper.piece_tokens = progress.piece_tokens
+        self._started = time.monotonic() - progress.seconds
+        self._saved_at = progress.seconds
+        if not progress.step:
+            self._save_state()  # from now on there is a run to continue
 
-    def _train_step(self, batches: Sequence[Batch]) -> None:
-        """One update: gradients of all batches, normalised by their target tokens, then Adam."""
+    def _fit_memory(self) -> None:
+        fit_memory(self.stepper, self.shares.most_demanding(), self.recorder.say)
+        found = [tokens for tokens in self.processes.collect([self.stepper.piece_tokens]) if tokens]
+        self.progress.piece_tokens = min(found, default=0)
+
+    # ---- steps
+
+    def _train_step(self, share: Share) -> None:
+        """One update, or none where loss or gradient are out of bounds."""
         progress, optimizer = self.progress, self.config.optimizer
-        num_tokens = sum(batch.num_tokens for batch in batches)
         started = time.monotonic()
-        self.model.train()
-        loss = torch.zeros((), device=self.device)
-        for batch in batches:
-            batch_loss = self._loss(batch, optimizer.label_smoothing) / num_tokens
-            batch_loss.backward()  # type: ignore[no-untyped-call]
-            loss += batch_loss.detach()
-        clip = optimizer.clip_norm or math.inf
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+        own_loss, norm = self.stepper.gradients(share, self.recorder.say)
+        progress.piece_tokens = self.stepper.piece_tokens
         progress.step += 1
-        rate = learning_rate(optimizer, self.model.config.d_model, progress.step, self._done())
-        if math.isfinite(norm):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
-            self._consecutive_skips = 0
+        rate = learning_rate(optimizer, self.model.config.d_model, progress.step, progress.done(self.config))
+        loss = self._agree(own_loss)
+        progress.start_loss = progress.start_loss or (loss if math.isfinite(loss) else 0.0)
+        if self._in_bounds(loss, norm):
+            self.stepper.apply(rate)
+            progress.skipped_in_a_row = 0
         else:
-            self._skip_step()
-        self.optimizer.zero_grad(set_to_none=True)
-        progress.tokens += num_tokens
-        now = time.monotonic()
-        progress.seconds = now - self._started
-        values = {"loss": float(loss), "lr": rate, "grad_norm": float(norm)}
-        self._show(values, num_tokens / (now - started))
+            self._skip_step(loss, norm)
+        progress.losses.append(loss)
+        progress.norms.append(norm)
+        progress.tokens += share.num_tokens
+        values = {"loss": loss, "lr": rate, "grad_norm": norm}
+        self._show(values, share.num_tokens / max(time.monotonic() - started, 1e-6))  # some clocks tick slowly
+        if progress.seconds - self._saved_at > 60 * self.config.save_minutes:
+            self._save_state()
 
-    def _loss(self, batch: Batch, smoothing: float) -> Tensor:
-        """Sum of the losses of a batch."""
-        self.objective.smoothing = smoothing
-        ids = (torch.from_numpy(x).to(self.device) for x in (batch.source, batch.target_input, batch.target_output))
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
-            return self.objective(*ids)  # type: ignore[no-any-return]
+    def _agree(self, loss: float) -> float:
+        """What the processes must agree on after each step: the loss (returned), the time, and signals to stop."""
+        signal, seconds = self._stop.signal, time.monotonic() - self._started
+        facts = [loss, signal == SIGINT, signal == SIGTERM, seconds if self.processes.first else 0.0]
+        loss, interrupted, terminated, self.progress.seconds = self.processes.total(facts)
+        self._signal = SIGTERM if terminated else SIGINT if interrupted else 0
+        return loss
 
-    def _skip_step(self) -> None:
-        self.progress.skipped += 1
-        self._consecutive_skips += 1
-        if self._consecutive_skips >= _MOST_SKIPPED:
+    def _in_bounds(self, loss: float, norm: float) -> bool:
+        """Whether a step may be made: the loss is no worse than it was at the start, the gradient is finite."""
+        worst = max(math.log(self.model.config.target_vocab_size), self.progress.start_loss)
+        return math.isfinite(norm) and loss < _EXPLODED * worst
+
+    def _skip_step(self, loss: float, norm: float) -> None:
+        self.stepper.forget()
+        progress = self.progress
+        progress.skipped, progress.skipped_in_a_row = progress.skipped + 1, progress.skipped_in_a_row + 1
+        progress.skipped_since += 1
+        if progress.skipped_in_a_row >= _MOST_SKIPPED:
             raise DragomanError(
-                f"the gradient was not finite for {_MOST_SKIPPED} steps in a row (step {self.progress.step:,}): lower "
-                f"the learning rate; the last good checkpoint is in {self.out}"
+                f"for {_MOST_SKIPPED} steps in a row the loss or its gradient was out of bounds (step "
+                f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): lower the learning rate or lengthen the "
+                f"warm-up; the last good model is in {self.out}"
             )
 
     # ---- validation and what is kept
 
     def _validate_if_due(self) -> None:
-        if self.progress.step % self.config.validation.every == 0 and self.progress.step != self.progress.validated:
+        progress = self.progress
+        due = progress.step % self.config.validation.every == 0 and progress.step != progress.validated
+        if due and (progress.step or self.config.from_):  # fine-tuning may make a good model worse: measure it, too
             self._validate()
 
     def _validate(self) -> None:
         """Measure, record, save a checkpoint; the best one becomes the folder's model."""
-        scores = self._measure()
-        self.progress.validated = self.progress.step
+        measured = self._measure()
+        progress = self.progress
+        progress.validated = progress.step
         self._save_checkpoint()
-        score = self._score(scores)
-        if score > self.progress.best_score:
-            self.progress.best_score, self.progress.best_step, self.progress.stale = score, self.progress.step, 0
-            self._keep(scores)
+        if self._rank(measured.scores) > (progress.best_score, -progress.best_loss):
+            progress.best_step, progress.stale = progress.step, 0
+            self._keep(measured.scores)
         else:
-            self.progress.stale += 1
+            progress.stale += 1
+        progress.losses, progress.norms, progress.skipped_since = [], [], 0
         self._save_state()
+        give_back_memory()
 
-    def _measure(self, name: str = "") -> dict[str, float]:
-        """Scores of the present weights on the validation text: loss, bleu, chrf."""
-        loss = self._validation_loss()
-        validation = self._validate_translations(self.model)
-        scores = {"loss": loss} | validation.scores
-        self.progress.seconds = time.monotonic() - self._started
-        if not name:
-            self.recorder.record(self.progress.step, {f"valid/{key}": value for key, value in scores.items()})
-        better = " (best so far)" if not name and self._score(scores) > self.progress.best_score else ""
+    def _measure(self, name: str = "") -> Measurement:
+        """Scores of the present weights on the validation text; told to people, and recorded if they have no name."""
+        measured = self.validator.measure(self.model)
+        scores = measured.scores
+        self.progress.seconds = self.processes.tell(time.monotonic() - self._started)
+        self.folder = self.folder.with_facts({"signatures": measured.validation.signatures})
+        best = (self.progress.best_score, -self.progress.best_loss)
+        better = " (best so far)" if not name and self._rank(scores) > best else ""
         self.recorder.say(
-            f"{name or f'step {self.progress.step:,}'}: valid loss {loss:.3f}, "
+            f"{name or f'step {self.progress.step:,}'}: valid loss {scores['loss']:.3f}, "
             f"BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}{better}"
         )
-        for source, reference, translation in validation.samples if not name else ():
+        if not name:
+            self.recorder.record(self.progress.step, {f"valid/{key}": value for key, value in scores.items()})
+            self._look_at(measured)
+        return measured
+
+    def _look_at(self, measured: Measurement) -> None:
+        """Say how healthy the translations are, and what is wrong if something is."""
+        progress, validation = self.progress, measured.validation
+        norms = [norm for norm in progress.norms if math.isfinite(norm)]
+        health = validation.health(measured.accuracy, statistics.median(norms) if norms else math.nan)
+        if health is None:
+            return
+        train_loss = statistics.fmean(progress.losses) if progress.losses else math.nan
+        self._observations.append(
+            Observation(
+                step=progress.step,
+                train_loss=train_loss,
+                valid_loss=measured.scores["loss"],
+                unigram_loss=self.validator.unigram_loss(),
+                health=health,
+                skipped=progress.skipped_since,
+            )
+        )
+        self.recorder.record(progress.step, {f"health/{name}": value for name, value in health.values().items()})
+        self.recorder.say(f"    {health.line()}")
+        if problem := diagnose(self._observations):
+            self.recorder.say(f"    warning: {problem}")
+        texts = zip(validation.sources, validation.references, validation.translations, strict=True)
+        for source, reference, translation in islice(texts, _SAMPLES):
             self.recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
-        self.folder = self.folder.with_facts({"signatures": validation.signatures})
-        return scores
 
-    @torch.no_grad()
-    def _validation_loss(self) -> float:
-        """Cross-entropy of the validation text in nats per target token, without smoothing or dropout."""
-        self.model.eval()
-        store = self.text.valid
-        longest = np.maximum(store.source_lengths, store.target_lengths)
-        total, num_tokens = 0.0, 0
-        for indices in plan_in_order(longest, self.config.optimizer.batch_tokens):
-            batch = collate(store, indices)
-            total, num_tokens = total + float(self._loss(batch, smoothing=0.0)), num_tokens + batch.num_tokens
-        return total / num_tokens
-
-    def _score(self, scores: dict[str, float]) -> float:
+    def _rank(self, scores: dict[str, float]) -> tuple[float, float]:
+        """What decides between two models: the metric, and between equals the loss."""
         metric = self.config.validation.metric
-        return -scores["loss"] if metric == "loss" else scores[metric]
+        return -scores["loss"] if metric == "loss" else scores[metric], -scores["loss"]
 
     def _keep(self, scores: dict[str, float]) -> None:
         """Make the present weights the folder's model."""
         self._kept_scores = scores
         progress = self.progress
+        progress.best_score, progress.best_loss = self._rank(scores)[0], scores["loss"]
         facts = {"validation": {k: round(v, 4) for k, v in scores.items()}, "steps": progress.step}
         facts |= {"minutes": round(progress.seconds / 60, 1), "precision": "bf16" if self.bf16 else "fp32"}
         self.folder = self.folder.with_facts(facts)
-        self.folder.save(self.out)
+        if self.processes.first:
+            self.folder.save(self.out)
 
     def _conclude(self) -> None:
         """Let the average of the last checkpoints compete with the best one (section 6.1)."""
         if self.progress.step != self.progress.validated:
             self._validate()
-        checkpoints = list_checkpoints(self.out)[-self.config.validation.keep_last :]
+        checkpoints = self.processes.tell(list_checkpoints(self.out)[-self.config.validation.keep_last :])
         if len(checkpoints) > 1:
             self._load(average_weights(checkpoints))
-            scores = self._measure(f"average of the last {len(checkpoints)} checkpoints")
-            if self._score(scores) >= self.progress.best_score:
-                self.progress.best_score = self._score(scores)
+            scores = self._measure(f"average of the last {len(checkpoints)} checkpoints").scores
+            if self._rank(scores) >= (self.progress.best_score, -self.progress.best_loss):
                 self._keep(scores)
             self._load(read_weights(checkpoints[-1]))
         self.progress.finished = True
         self._save_state()
 
-    # ---- limits
-
-    def _done(self) -> float:
-        """Part of the run that is done; 0 where it has no limit."""
-        config, progress = self.config, self.progress
-        parts = [0.0]
-        if config.max_steps:
-            parts.append(progress.step / config.max_steps)
-        if config.max_minutes:
-            parts.append(progress.seconds / 60 / config.max_minutes)
-        if config.max_epochs:
-            parts.append(progress.epoch / config.max_epochs)
-        return max(parts)
-
-    def _out_of_patience(self) -> bool:
-        return 0 < self.config.validation.patience <= self.progress.stale
-
     # ---- saving and resuming
 
     def _save_checkpoint(self) -> None:
+        if not self.processes.first:
+            return
         save_weights(dict(self.model.named_parameters()), checkpoint_path(self.out, self.progress.step))
         for old in list_checkpoints(self.out)[: -self.config.validation.keep_last]:
             old.unlink()
 
     def _save_state(self) -> None:
+        self._saved_at = self.progress.seconds
+        if not self.processes.first:
+            return
         state: dict[str, Any] = {
             "progress": asdict(self.progress),
             "model": {name: p.detach() for name, p in self.model.named_parameters()},
-            "optimizer": self.optimizer.state_dict(),
-            "random": torch.get_rng_state(),
+            "optimizer": self.stepper.optimizer.state_dict(),
             "kept_scores": self._kept_scores,
+            "observations": [observation.state() for observation in self._observations],
             "identity": self._identity(),
+            "text": self.text.train.report.fingerprint,
+            "settings": asdict(self.config),
             "facts": self.folder.direction.facts,
         }
-        if self.device.type == "cuda":
-            state["random_cuda"] = torch.cuda.get_rng_state(self.device)
-        save_training_state(self.out, state)
+        save_state(self.out, state)
 
     def _resume(self) -> None:
-        state = load_training_state(self.out)
+        state = load_state(self.out, self._say_at_first)
         if state is None:
             return
         try:
-            if state["identity"] != self._identity():
-                raise ValueError("another model or vocabulary")
-            self._load(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.progress = Progress(**state["progress"])
+            self._refuse_changes(state)
+            self._load({name: state["model"][name] for name, _ in self.model.named_parameters()})
+            self.stepper.optimizer.load_state_dict(state["optimizer"])
+            self.progress = Progress.restore(state["progress"])
             self.folder = self.folder.with_facts(state["facts"])
             self._kept_scores = state["kept_scores"]
-            torch.set_rng_state(state["random"])
-            if self.device.type == "cuda" and "random_cuda" in state:
-                torch.cuda.set_rng_state(state["random_cuda"], self.device)
+            self._observations = [Observation.restore(observation) for observation in state["observations"]]
         except (KeyError, TypeError, ValueError, RuntimeError):
             raise DragomanError(
-                f"{self.out}: holds a run with another model or other subwords (was the text changed?); "
-                f"choose another --out, or begin again with --restart true"
+                f"{self.out}: holds a run of another version of Dragoman; choose another --out, or begin again with "
+                f"--restart true"
             ) from None
+        if state["text"] != self.text.train.report.fingerprint:  # accepted: what was seen of it means nothing now
+            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+        if self.progress.validated >= 0:
+            self._miss_model()
+        if self.processes.first:
+            for path in list_checkpoints(self.out):
+                if path > checkpoint_path(self.out, self.progress.step):
+                    path.unlink()  # beyond the state: the run will come there again
+
+    def _miss_model(self) -> None:
+        """Where the model that was kept is gone or damaged, let the run find its best anew."""
+        try:
+            ModelFolder.load(self.out)
+        except DragomanError as error:
+            self._say_at_first(f"{error}; going on without it, from the state of the run")
+            progress = self.progress
+            progress.best_score, progress.best_loss, progress.stale = -math.inf, math.inf, 0
+            progress.validated, progress.finished = -1, False
+
+    def _refuse_changes(self, state: dict[str, Any]) -> None:
+        """Raise DragomanError where the run in the folder is not the one that was asked for."""
+        if state["identity"] != self._identity():
+            raise DragomanError(
+                f"{self.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
+                f"begin again with --restart true"
+            )
+        changes = differences(state["settings"], asdict(self.config), _FREE)
+        if state["text"] != self.text.train.report.fingerprint:
+            changes.append("the training text is another")
+        if changes and not self.config.accept_changes:
+            raise DragomanError(
+                f"{self.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
+                f"all the same with --accept-changes true, or begin again with --restart true"
+            )
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a run to continue: the model's shape and the meaning of its ids."""
+        """What can't change while a run continues: the model's shape and the meaning of its ids."""
         subwords = b"".join(self.folder.vocabulary.files().values())
-        return {"model": asdict(self.model.config), "subwords": hashlib.sha256(subwords).hexdigest()}
+        return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
 
-    @torch.no_grad()
     def _load(self, weights: dict[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            parameter.copy_(weights[name])
+        put_weights(self.model, weights, self.out / CHECKPOINTS)
 
     # ---- showing
 
-    def _announce(self) -> None:
-        precision = "bf16" if self.bf16 else "fp32"
-        where = f"{self.device}, {precision}, {torch.get_num_threads()} threads"
-        self.recorder.say(f"training {self.model.num_parameters:,} parameters on {where}")
-        if self.progress.step:
-            self.recorder.say(f"continuing after step {self.progress.step:,}")
+    def _say_at_first(self, line: str) -> None:
+        if self.processes.first:
+            print(line, file=sys.stderr, flush=True)
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
-        progress, done = self.progress, self._done()
-        if progress.step % 10 == 0:
+        progress, done = self.progress, self.progress.done(self.config)
+        if progress.step % self.config.log_every == 0:
             record = {f"train/{name}": value for name, value in values.items()}
             self.recorder.record(progress.step, record | {"train/tokens_per_second": tokens_per_second})
-        left = f", {_clock(progress.seconds * (1 - done) / done)} left" if 0 < done < 1 else ""
+        left = f", {clock(progress.seconds * (1 - done) / done)} left" if 0 < done < 1 else ""
         status = (
             f"loss {values['loss']:.3f}, lr {values['lr']:.2e}, {tokens_per_second:,.0f} tok/s, "
             f"epoch {progress.epoch + 1}{left}"
         )
         self.recorder.show(progress.step, status, done)
-
-
-def _clock(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

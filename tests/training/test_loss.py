@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from dragoman.config import BOS, PAD, ModelConfig
 from dragoman.model.transformer import Transformer
 from dragoman.training import loss as loss_module
-from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
+from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy, measure
 
 SMOOTHINGS = [0.0, 0.1, 0.5, 0.9]
 TIED = {"source_vocab_size": 23, "target_vocab_size": 23}
@@ -263,3 +263,53 @@ def test_a_step_down_the_gradient_lowers_the_loss() -> None:
                 parameter -= 1e-3 * parameter.grad
         model.zero_grad()
     assert losses[-1] < 0.9 * losses[0]
+
+
+# ---------------------------------------------------------------------------------------------- measuring
+
+
+@torch.no_grad()
+def measured_by_hand(
+    model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor
+) -> tuple[Any, int]:
+    """Loss without smoothing, and how often the most probable subword is the true one, counted position by position."""
+    logits = model(source, target_input)
+    correct = sum(
+        int(logits[row, place].argmax()) == int(target_output[row, place])
+        for row in range(len(target_output))
+        for place in range(target_output.size(1))
+        if target_output[row, place] != PAD
+    )
+    return label_smoothed_cross_entropy(logits, target_output, 0.0)[0], correct
+
+
+@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+@pytest.mark.parametrize("block", [1, 7, 39, 4096])
+def test_measuring_counts_as_one_would_by_hand(
+    changes: dict[str, Any], block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (source, target_input, target_output) = tiny(**changes).eval(), batch()
+    with torch.no_grad():  # a third of the targets are what the model says
+        said = model(source, target_input).argmax(dim=-1)
+    agreeing = (torch.arange(target_output.size(1)) % 3 == 0) & (target_output != PAD)
+    target_output = torch.where(agreeing, said, target_output)
+    monkeypatch.setattr(loss_module, "_BLOCK", block)
+    loss, correct = measure(model, source, target_input, target_output)
+    expected_loss, expected_correct = measured_by_hand(model, source, target_input, target_output)
+    assert_close(loss, expected_loss)
+    assert int(correct) == expected_correct
+    assert agreeing.sum() <= expected_correct < (target_output != PAD).sum()
+    assert not loss.requires_grad
+
+
+def test_more_padding_changes_nothing_that_is_measured() -> None:
+    model, inputs = tiny(**TIED).eval(), batch()
+    loss, correct = measure(model, *inputs)
+    padded_loss, padded_correct = measure(model, *(F.pad(x, (0, 5), value=PAD) for x in inputs))
+    assert_close(padded_loss, loss)
+    assert padded_correct == correct
+    rows = (torch.cat([x, torch.full((2, x.size(1)), PAD)]) for x in inputs[1:])
+    source = torch.cat([inputs[0], inputs[0][:2]])
+    more_loss, more_correct = measure(model, source, *rows)
+    assert_close(more_loss, loss)
+    assert more_correct == correct

@@ -77,3 +77,24 @@ def test_a_c_library_without_mallopt_is_left_alone(monkeypatch: pytest.MonkeyPat
     keep_freed_memory()
     monkeypatch.setattr(ctypes, "CDLL", missing)
     keep_freed_memory()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+def test_what_was_freed_can_be_given_back_after_all() -> None:
+    script = """
+import re
+from dragoman.training.memory import give_back_memory, keep_freed_memory
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
+keep_freed_memory()
+blocks = [bytearray(b"x") * (1 << 20) for _ in range(200)]
+last = bytearray(b"x") * (1 << 20)  # keeps the end of the heap where it is
+del blocks
+kept = resident()
+give_back_memory()
+print(kept, resident())
+"""
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    kept, left = map(int, output.split())
+    assert kept > 200
+    assert left < kept - 150

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import complaint
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dragoman.checkpoint import METRICS_FILE
-from dragoman.training.recorder import Recorder
+from dragoman.training.recorder import Recorder, SilentRecorder
 
 
 def record_steps(folder: Path, steps: range, after_step: int = 0, run: str = "first") -> None:
@@ -121,3 +123,45 @@ def test_records_are_closed_when_the_run_fails(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="closed"):
         records.record(2, {"train/loss": 1.0})
     assert [line["step"] for line in recorded(tmp_path)] == [1]
+
+
+def test_a_silent_recorder_writes_and_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dragoman.training.recorder._SECONDS_BETWEEN_LINES", 0.0)
+    with SilentRecorder() as records:
+        assert isinstance(records, SilentRecorder)
+        records.record(1, {"train/loss": 1.0})
+        records.show(1, "loss 1.0", 0.5)
+        records.say("hello")
+    assert capsys.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_silent_recorder_can_do_all_that_another_can() -> None:
+    public = {name for name in vars(Recorder) if not name.startswith("_")} | {"__init__", "__enter__", "__exit__"}
+    assert public <= vars(SilentRecorder).keys()  # nothing is inherited that would look for an open file
+
+
+def test_metrics_that_were_damaged_are_forgotten_line_by_line(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 4))
+    lines = (tmp_path / METRICS_FILE).read_bytes().split(b"\n")
+    (tmp_path / METRICS_FILE).write_bytes(b"\n".join([lines[0], b"\xff\xfe", b"[" * 100_000, lines[2], b""]))
+    record_steps(tmp_path, range(4, 5), after_step=3)
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 3, 4]
+
+
+@pytest.mark.parametrize("place", [METRICS_FILE, "tensorboard"])
+def test_a_disk_that_is_full_is_an_error_of_one_sentence(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Recorder(tmp_path) as records:
+        records.record(1, {"train/loss": 0.5})
+        file = records._metrics if place == METRICS_FILE else records._tensorboard._file
+        full = open("/dev/full", "wb") if place != METRICS_FILE else open("/dev/full", "w")  # noqa: SIM115
+        os.dup2(full.fileno(), file.fileno())
+        assert METRICS_FILE in complaint(lambda: records.record(2, {"train/loss": 0.5}))
+    assert "Traceback" not in capfd.readouterr().err
+    assert recorded(tmp_path)[0] == {"step": 1, "train/loss": 0.5}
+    full.close()

@@ -102,3 +102,45 @@ def test_outside_the_main_thread_nothing_is_caught_and_nothing_breaks(heard: lis
     thread.join()
     assert errors == []
     assert handlers == [before]
+
+
+# ---- a launcher that passes signals on
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set by hand."""
+    now = [100.0]
+    monkeypatch.setattr("dragoman.training.signals.time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(("first", "second"), [(a, b) for a in BOTH for b in BOTH])
+def test_an_echo_is_still_the_first_signal(
+    heard: list[int], clock: list[float], first: signal.Signals, second: signal.Signals
+) -> None:
+    with StopRequest(echo=1.0) as stop:
+        signal.raise_signal(first)
+        clock[0] += 0.9
+        signal.raise_signal(second)
+        assert stop.signal == first
+    assert heard == []
+
+
+def test_after_the_echo_a_second_signal_interrupts(heard: list[int], clock: list[float]) -> None:
+    with StopRequest(echo=1.0) as stop:
+        signal.raise_signal(signal.SIGINT)
+        for pause in (0.5, 0.4):  # echoes don't prolong themselves
+            clock[0] += pause
+            signal.raise_signal(signal.SIGINT)
+        clock[0] += 0.1
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert stop.signal == signal.SIGINT
+
+
+def test_without_an_echo_even_a_signal_at_the_same_moment_interrupts(heard: list[int], clock: list[float]) -> None:
+    with StopRequest():
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)

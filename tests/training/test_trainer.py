@@ -2,224 +2,576 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import signal
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
 from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
-from dragoman.model.transformer import Transformer
-from dragoman.text.preparation import prepare_text
-from dragoman.training import trainer as trainer_module
-from dragoman.training.trainer import Outcome, Trainer, Validation
+from dragoman.training.state import list_states, load_state
+from dragoman.training.step import Share, Stepper
+from dragoman.training.trainer import Trainer
 
-WORDS = ["red", "blue", "big", "old", "cat", "dog", "sees", "the", "a", "house"]
+from .small_runs import configure, last_weights, make, records, same, train, write_corpus
 
-
-def corpus(folder: Path) -> None:
-    lines = [" ".join(WORDS[(i * (j + 1) + j) % len(WORDS)] for j in range(1 + i % 6)) for i in range(120)]
-    for name, part in (("train", lines[:100]), ("valid", lines[100:])):
-        (folder / f"{name}.en").write_text("".join(line + "\n" for line in part))
-        (folder / f"{name}.xx").write_text("".join(line.upper() + "\n" for line in part))
+SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
 
-def configure(folder: Path, out: str = "run", **changes: Any) -> TrainConfig:
-    shape = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
-    config = TrainConfig(
-        source="en",
-        target="xx",
-        train=[str(folder / "train")],
-        valid=[str(folder / "valid")],
-        out=str(folder / out),
-        max_steps=12,
-        precision="fp32",
-        device="cpu",
-        model=shape,
-        text=TextConfig(vocab_size=320),
-        optimizer=OptimizerConfig(batch_tokens=200, warmup_steps=4),
-        validation=ValidationConfig(every=5, metric="loss", keep_last=2),
-    )
-    return replace(config, **changes)
-
-
-def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
-    """A trainer whose validations report these BLEU scores, the last one for ever."""
-    text = prepare_text(config)
-    torch.manual_seed(config.seed)
-    sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
-    folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, Direction("en", "xx"))
-    scores = list(bleu)
-
-    def validate(model: Transformer) -> Validation:
-        score = scores.pop(0) if len(scores) > 1 else scores[0]
-        return Validation({"bleu": score, "chrf": score}, {})
-
-    return Trainer(config, folder, text, validate)
-
-
-def train(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Outcome:
-    return make(config, bleu).run()
-
-
-def losses(folder: Path) -> list[dict[str, float]]:
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [record for record in map(json.loads, lines) if "valid/loss" in record]
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return read_weights(list_checkpoints(folder)[-1])
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a corpus."""
+    write_corpus(tmp_path)
+    return tmp_path
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """Send a SIGTERM to this process after so many steps."""
     step = Trainer._train_step
 
-    def train_step(self: Trainer, batches: Any) -> None:
-        step(self, batches)
-        if self.progress.step == steps:
+    def train_step(self: Trainer, share: Share) -> None:
+        if self.progress.step == steps - 1:
             os.kill(os.getpid(), signal.SIGTERM)
+        step(self, share)
 
     monkeypatch.setattr(Trainer, "_train_step", train_step)
 
 
-def test_the_loss_falls(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    config = configure(tmp_path, max_steps=60, optimizer=OptimizerConfig(batch_tokens=200, warmup_steps=20))
-    train(config)
-    values = [record["valid/loss"] for record in losses(tmp_path / "run")]
+def before_each_step(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer], None]) -> None:
+    step = Trainer._train_step
+
+    def train_step(self: Trainer, share: Share) -> None:
+        action(self)
+        step(self, share)
+
+    monkeypatch.setattr(Trainer, "_train_step", train_step)
+
+
+class Crash(BaseException):
+    """The process is gone: nobody saves anything."""
+
+
+def crash_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    def crash(trainer: Trainer) -> None:
+        if trainer.progress.step == step - 1:
+            raise Crash
+
+    before_each_step(monkeypatch, crash)
+
+
+def same_runs(first: Path, second: Path) -> bool:
+    """Whether two runs recorded the same numbers and left the same weights, bit for bit."""
+    same_numbers = records(first) == records(second)
+    files = [path.relative_to(first) for path in [first / "model.safetensors", *list_checkpoints(first)]]
+    assert [path.name for path in list_checkpoints(first)] == [path.name for path in list_checkpoints(second)]
+    return same_numbers and all(same(read_weights(first / file), read_weights(second / file)) for file in files)
+
+
+# ---- learning
+
+
+def test_the_loss_falls(folder: Path) -> None:
+    train(configure(folder, max_steps=60, optimizer=OptimizerConfig(batch_tokens=200, warmup_steps=20)))
+    values = [value for _, _, value in records(folder / "run", "valid/loss")]
     assert values[-1] < 0.8 * values[0]
 
 
-@pytest.mark.parametrize("stop", [3, 5, 8])
-def test_an_interrupted_run_continues_bit_for_bit(tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus(tmp_path)
-    straight, broken = configure(tmp_path, "straight"), configure(tmp_path, "broken")
+def test_every_step_is_recorded_with_its_rate_and_every_validation_with_the_health_of_its_translations(
+    folder: Path,
+) -> None:
+    train(configure(folder))
+    found = records(folder / "run")
+    assert [step for step, name, _ in found if name == "train/loss"] == list(range(1, 13))
+    rates = [value for _, name, value in found if name == "train/lr"]
+    peak = 16**-0.5 * 4**-0.5
+    assert rates[:4] == pytest.approx([peak * step / 4 for step in range(1, 5)])
+    assert rates[4:] == pytest.approx([16**-0.5 * step**-0.5 for step in range(5, 13)])
+    assert all(value > 0 for _, name, value in found if name == "train/grad_norm")
+    for name in ("valid/loss", "valid/bleu", "valid/chrf", "health/empty", "health/length_ratio"):
+        assert [step for step, other, _ in found if other == name] == [5, 10, 12]
+
+
+def test_only_some_losses_are_recorded_where_that_is_asked_for(folder: Path) -> None:
+    train(configure(folder, log_every=4))
+    assert [step for step, _, _ in records(folder / "run", "train/loss")] == [4, 8, 12]
+
+
+def test_people_see_translations_and_are_warned(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("dragoman.training.trainer.diagnose", lambda observations: f"{len(observations)} so far")
+    train(configure(folder))
+    shown = capsys.readouterr().err
+    first_line = (folder / "valid.en").read_text().split("\n")[0]
+    assert shown.count(f"    {first_line}\n    → {first_line.upper()}\n    = {first_line.upper()}\n") == 3
+    assert [f"warning: {n} so far" in shown for n in (1, 2, 3, 4)] == [True, True, True, False]
+    assert "12 steps" not in shown
+    assert "training 6," in shown or "parameters on cpu, fp32" in shown
+
+
+# ---- stopping and going on
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 8, 12])
+def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken")
     assert train(straight).reason == "limit"
     with monkeypatch.context() as patch:
         interrupt_after(patch, stop)
         outcome = train(broken)
     assert (outcome.reason, outcome.signal, outcome.progress.step) == ("interrupted", 15, stop)
     torch.manual_seed(999)  # whatever happened in between
+    outcome = train(broken)
+    assert (outcome.reason, outcome.progress.step) == ("limit", 12)
+    assert len(records(folder / "straight", "train/loss")) == 12
+    assert len(records(folder / "straight", "health/")) > 12
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+@pytest.mark.parametrize("moment", [1, 4, 6, 7, 12])
+def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
+    folder: Path, moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    broken = replace(broken, save_minutes=10.0) if moment > 5 else broken
+    train(straight)
+    with monkeypatch.context() as patch:
+        crash_before(patch, moment)
+        with pytest.raises(Crash):
+            train(broken)
     assert train(broken).progress.step == 12
-    expected, found = weights(tmp_path / "straight"), weights(tmp_path / "broken")
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
-    assert losses(tmp_path / "straight") == losses(tmp_path / "broken")
+    assert same_runs(folder / "straight", folder / "broken")
 
 
-def test_a_finished_run_is_not_trained_again_unless_it_gets_more_room(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    train(configure(tmp_path))
-    before = weights(tmp_path / "run")
-    again = train(configure(tmp_path))
+def test_saving_again_and_again_changes_nothing(folder: Path) -> None:
+    train(configure(folder, "seldom"))
+    train(configure(folder, "often", save_minutes=1e-9))
+    assert same_runs(folder / "seldom", folder / "often")
+
+
+@pytest.mark.parametrize(("minutes", "saves"), [(1e-9, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
+def test_the_state_is_saved_between_validations_too(folder: Path, minutes: float, saves: int) -> None:
+    train(configure(folder, save_minutes=minutes))
+    assert (
+        int(list_states(folder / "run")[-1].name.split("-")[1]) == saves
+    )  # before the first step, at 3 validations, at the end
+    assert len(list_states(folder / "run")) == 2
+
+
+def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("dragoman.training.trainer.time.monotonic", lambda: clock[0])
+    saved: list[int] = []
+    save_state = Trainer._save_state
+
+    def save(self: Trainer) -> None:
+        saved.append(self.progress.step)
+        save_state(self)
+
+    monkeypatch.setattr(Trainer, "_save_state", save)
+
+    def half_a_minute(trainer: Trainer) -> None:
+        clock[0] += 30.0
+
+    before_each_step(monkeypatch, half_a_minute)
+    quiet = ValidationConfig(every=100, metric="loss")
+    train(configure(folder, max_steps=9, save_minutes=1.4, validation=quiet))
+    assert saved == [0, 3, 6, 9, 9, 9]  # the beginning, the last validation and the end save, too
+
+
+@pytest.mark.parametrize("stop", [4, 8])
+def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
+    folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    train(straight)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, stop)
+        train(broken)
+    newest = list_states(folder / "broken")[-1]
+    newest.write_bytes(newest.read_bytes()[:-500])
+    capsys.readouterr()
+    assert train(broken).progress.step == 12
+    shown = capsys.readouterr().err
+    assert f"{newest}: damaged" in shown
+    assert "continuing after step" in shown
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_checkpoints_beyond_the_state_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure(folder, "broken")
+    train(configure(folder, "straight"))
+    with monkeypatch.context() as patch:
+        crash_before(patch, 11)  # after the validation at step 10
+        with pytest.raises(Crash):
+            train(config)
+    for path in list_states(folder / "broken")[1:]:
+        path.unlink()
+    assert [path.stem for path in list_checkpoints(folder / "broken")] == ["step-00000005", "step-00000010"]
+    trainer = make(config)
+    assert trainer.progress.step == 5
+    assert [path.stem for path in list_checkpoints(folder / "broken")] == ["step-00000005"]
+    trainer.run()
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_a_finished_run_is_not_trained_again_unless_it_gets_more_room(folder: Path) -> None:
+    train(configure(folder))
+    before = last_weights(folder / "run")
+    again = train(configure(folder))
     assert again.reason == "already finished"
     assert again.scores["loss"] > 0
-    assert all(torch.equal(before[name], w) for name, w in weights(tmp_path / "run").items())
-    assert train(configure(tmp_path, max_steps=15)).progress.step == 15
+    assert same(before, last_weights(folder / "run"))
+    assert train(configure(folder, max_steps=15)).progress.step == 15
 
 
-def test_more_room_is_the_same_as_having_had_it_from_the_start(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    steady = ValidationConfig(every=6, metric="loss", keep_last=2)
-    train(configure(tmp_path, "long", validation=steady))
-    train(configure(tmp_path, "short", validation=steady, max_steps=6))
-    train(configure(tmp_path, "short", validation=steady))
-    expected, found = weights(tmp_path / "long"), weights(tmp_path / "short")
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+def test_more_room_is_the_same_as_having_had_it_from_the_start(folder: Path) -> None:
+    steady = ValidationConfig(every=3, metric="loss", keep_last=2)
+    train(configure(folder, "long", validation=steady))
+    train(configure(folder, "short", validation=steady, max_steps=6))  # ends with an average, which leaves no trace …
+    train(configure(folder, "short", validation=steady))
+    assert records(folder / "long") == records(folder / "short")
+    assert same(last_weights(folder / "long"), last_weights(folder / "short"))
 
 
-def test_accumulated_batches_give_the_gradient_of_one_large_batch(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    still = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
-    trainer = make(configure(tmp_path, model=still))
-    store = trainer.text.train
-    whole, parts = range(40), (range(3), range(3, 25), range(25, 40))
-    gradients = []
-    for batches in ([whole], parts):
-        collected = [trainer_module.collate(store, list(indices)) for indices in batches]
-        num_tokens = sum(batch.num_tokens for batch in collected)
-        trainer.model.zero_grad()
-        for batch in collected:
-            (trainer._loss(batch, 0.1) / num_tokens).backward()  # type: ignore[no-untyped-call]
-        gradients.append([p.grad.clone() for p in trainer.model.parameters() if p.grad is not None])
-    for a, b in zip(*gradients, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+def test_more_room_never_makes_the_kept_model_worse(folder: Path) -> None:
+    steady = ValidationConfig(every=3, metric="bleu", keep_last=2)
+    train(configure(folder, validation=steady, max_steps=6), bleu=[5.0, 6.0, 9.0])  # … but may be the best model
+    average = read_weights(folder / "run" / "model.safetensors")
+    outcome = train(configure(folder, validation=steady), bleu=[8.0])
+    assert outcome.progress.best_score == 9.0
+    assert same(average, read_weights(folder / "run" / "model.safetensors"))
 
 
-def test_the_best_weights_are_kept_and_patience_ends_the_run(tmp_path: Path) -> None:
-    corpus(tmp_path)
+def test_accumulated_batches_make_fewer_steps_of_the_same_epoch(folder: Path) -> None:
+    once, twice = (OptimizerConfig(batch_tokens=200, warmup_steps=4, accumulate=n) for n in (1, 2))
+    one = train(configure(folder, "one", optimizer=once, max_steps=0, max_epochs=1)).progress
+    two = train(configure(folder, "two", optimizer=twice, max_steps=0, max_epochs=1)).progress
+    assert two.tokens == one.tokens
+    assert two.step == math.ceil(one.step / 2)
+
+
+# ---- what is kept
+
+
+def test_the_best_weights_are_kept_and_patience_ends_the_run(folder: Path) -> None:
     validation = ValidationConfig(every=2, patience=3, keep_last=1, metric="bleu")
-    outcome = train(configure(tmp_path, max_steps=100, validation=validation), bleu=[5.0, 9.0, 7.0, 8.0, 6.0, 1.0])
+    outcome = train(configure(folder, max_steps=100, validation=validation), bleu=[5.0, 9.0, 7.0, 8.0, 6.0, 1.0])
     assert outcome.reason == "patience"
     assert (outcome.progress.best_step, outcome.progress.step) == (4, 10)
     assert outcome.scores["bleu"] == 9.0
-    kept = json.loads((tmp_path / "run" / "config.json").read_text())["facts"]
+    kept = json.loads((folder / "run" / "config.json").read_text())["facts"]
     assert kept["validation"]["bleu"] == 9.0
     assert kept["steps"] == 4
 
 
-def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(tmp_path: Path) -> None:
-    corpus(tmp_path)
+def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(folder: Path) -> None:
     validation = ValidationConfig(every=4, metric="bleu", keep_last=3)
-    config = configure(tmp_path, "worse", validation=validation)
+    config = configure(folder, "worse", validation=validation)
     train(config, bleu=[3.0, 5.0, 4.0, 2.0])  # three validations, then the average's
-    best = read_weights(tmp_path / "worse" / "checkpoints" / "step-00000008.safetensors")
-    kept = read_weights(tmp_path / "worse" / "model.safetensors")
-    assert all(torch.equal(best[name], kept[name]) for name in best)
-    train(configure(tmp_path, "better", validation=validation), bleu=[3.0, 5.0, 4.0, 6.0])
-    checkpoints = [read_weights(path) for path in list_checkpoints(tmp_path / "better")]
-    kept = read_weights(tmp_path / "better" / "model.safetensors")
+    best = read_weights(folder / "worse" / "checkpoints" / "step-00000008.safetensors")
+    assert same(best, read_weights(folder / "worse" / "model.safetensors"))
+    train(configure(folder, "better", validation=validation), bleu=[3.0, 5.0, 4.0, 6.0])
+    checkpoints = [read_weights(path) for path in list_checkpoints(folder / "better")]
+    kept = read_weights(folder / "better" / "model.safetensors")
     for name, value in kept.items():
         torch.testing.assert_close(value, sum(c[name] for c in checkpoints) / 3)
 
 
-def test_only_the_last_checkpoints_stay(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    train(configure(tmp_path, validation=ValidationConfig(every=2, metric="loss", keep_last=3, patience=0)))
-    assert [path.stem for path in list_checkpoints(tmp_path / "run")] == [f"step-{n:08d}" for n in (8, 10, 12)]
+def test_between_equal_scores_the_loss_decides(folder: Path) -> None:
+    validation = ValidationConfig(every=2, patience=0, keep_last=1, metric="bleu")
+    outcome = train(configure(folder, max_steps=12, validation=validation), bleu=[0.0])  # a young model: no BLEU yet
+    best, step = min((loss, step) for step, _, loss in records(folder / "run", "valid/loss"))
+    assert step > 2
+    assert (outcome.progress.best_step, outcome.scores["loss"]) == (step, best)
 
 
-def test_a_step_without_a_finite_gradient_changes_nothing_and_too_many_end_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    corpus(tmp_path)
-    trainer = make(configure(tmp_path, max_steps=100))
-    before = [p.detach().clone() for p in trainer.model.parameters()]
-    monkeypatch.setattr(trainer, "_loss", lambda batch, smoothing: Trainer._loss(trainer, batch, smoothing) * math.nan)
-    with pytest.raises(DragomanError, match="not finite for 20 steps"):
-        trainer.run()
-    assert trainer.progress.skipped == 20
-    assert all(torch.equal(a, b) for a, b in zip(before, trainer.model.parameters(), strict=True))
+def test_only_the_last_checkpoints_stay(folder: Path) -> None:
+    train(configure(folder, validation=ValidationConfig(every=2, metric="loss", keep_last=3, patience=0)))
+    assert [path.stem for path in list_checkpoints(folder / "run")] == [f"step-{n:08d}" for n in (8, 10, 12)]
 
 
-def test_a_run_of_another_shape_is_refused(tmp_path: Path) -> None:
-    corpus(tmp_path)
-    train(configure(tmp_path))
-    other = ModelConfig(d_model=32, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1)
-    with pytest.raises(DragomanError, match="restart"):
-        make(configure(tmp_path, model=other))
-
-
-def test_a_full_disk_while_saving_leaves_the_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus(tmp_path)
-    train(configure(tmp_path, max_steps=5))
-    model = (tmp_path / "run" / "model.safetensors").read_bytes()
+def test_a_full_disk_while_saving_leaves_the_last_checkpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(configure(folder, max_steps=5))
+    model = (folder / "run" / "model.safetensors").read_bytes()
 
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.checkpoint.os.fsync", full)
+        patch.setattr("dragoman.files.os.fsync", full)
         with pytest.raises(DragomanError, match="No space left"):
-            train(configure(tmp_path, max_steps=10))
-    assert (tmp_path / "run" / "model.safetensors").read_bytes() == model
-    assert not list((tmp_path / "run").rglob("*.partial"))
-    assert train(configure(tmp_path, max_steps=10)).progress.step == 10
+            train(configure(folder, max_steps=10))
+    assert (folder / "run" / "model.safetensors").read_bytes() == model
+    assert not list((folder / "run").rglob("*.partial"))
+    assert train(configure(folder, max_steps=10)).progress.step == 10
+
+
+# ---- steps out of bounds
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int, float, float], tuple[float, float]]) -> None:
+    """Let the steps of a run have another loss and gradient norm than they have."""
+    gradients = Stepper.gradients
+    count = [0]
+
+    def spoilt(self: Stepper, share: Share, report: Callable[[str], None]) -> tuple[float, float]:
+        count[0] += 1
+        return outcome(count[0], *gradients(self, share, report))
+
+    monkeypatch.setattr(Stepper, "gradients", spoilt)
+
+
+def weights_of(trainer: Trainer) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in trainer.model.named_parameters()}
+
+
+OUT_OF_BOUNDS: list[Callable[[float, float], tuple[float, float]]] = [
+    lambda loss, norm: (math.nan, norm),
+    lambda loss, norm: (math.inf, norm),
+    lambda loss, norm: (loss, math.nan),
+    lambda loss, norm: (loss, math.inf),
+    lambda loss, norm: (100.0, norm),
+]
+KINDS = ["loss nan", "loss infinite", "gradient nan", "gradient infinite", "loss exploded"]
+
+
+@pytest.mark.parametrize("bad", OUT_OF_BOUNDS, ids=KINDS)
+def test_a_step_out_of_bounds_changes_nothing_and_is_counted(
+    folder: Path, bad: Callable[[float, float], tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history: list[dict[str, torch.Tensor]] = []
+    moments: list[float] = []
+
+    def remember(trainer: Trainer) -> None:
+        history.append(weights_of(trainer))
+        moments.append(float(next(iter(trainer.stepper.optimizer.state.values()), {"step": torch.tensor(0.0)})["step"]))
+
+    before_each_step(monkeypatch, remember)
+    spoil(monkeypatch, lambda step, loss, norm: bad(loss, norm) if step in (3, 4, 7) else (loss, norm))
+    trainer = make(configure(folder))
+    progress = trainer.run().progress
+    assert (progress.step, progress.skipped, progress.skipped_in_a_row) == (12, 3, 0)
+    changed = [not same(before, after) for before, after in itertools.pairwise(history)]
+    assert changed == [step not in (3, 4, 7) for step in range(1, 12)]
+    assert moments == [0, 1, 2, 2, 2, 3, 4, 4, 5, 6, 7, 8]  # Adam has not seen them either
+
+
+def test_the_steps_left_out_are_told_to_the_doctor_of_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda step, loss, norm: (math.nan, norm) if step in (3, 4, 7) else (loss, norm))
+    trainer = make(configure(folder))
+    trainer.run()
+    assert [observation.skipped for observation in trainer._observations] == [2, 1, 0]
+
+
+def test_a_loss_that_is_high_from_the_start_is_no_explosion(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda step, loss, norm: (30.0 if step == 1 else 59.0 if step < 6 else 61.0, norm))
+    progress = train(configure(folder)).progress
+    assert progress.skipped == 12 - 5
+
+
+@pytest.mark.parametrize("bad", OUT_OF_BOUNDS, ids=KINDS)
+def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
+    folder: Path, bad: Callable[[float, float], tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configure(folder, max_steps=100, validation=ValidationConfig(every=100, metric="loss"))
+    train(replace(config, max_steps=5))
+    model, state = (folder / "run" / "model.safetensors").read_bytes(), list_states(folder / "run")
+    trainer = make(config)
+    before = weights_of(trainer)
+    spoil(monkeypatch, lambda step, loss, norm: bad(loss, norm))
+    with pytest.raises(DragomanError, match=r"for 20 steps in a row .*lower the learning rate") as error:
+        trainer.run()
+    assert "step 25" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert trainer.progress.skipped == 20
+    assert same(before, weights_of(trainer))
+    assert (folder / "run" / "model.safetensors").read_bytes() == model
+    assert list_states(folder / "run") == state
+
+
+def test_nineteen_and_then_a_good_one_do_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda step, loss, norm: (loss, norm) if step % 20 == 0 else (math.nan, norm))
+    assert train(configure(folder, max_steps=41)).progress.skipped == 39
+
+
+# ---- memory
+
+
+def test_short_memory_costs_time_and_nothing_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = configure(folder, "whole", model=SHORT)
+    pieces = configure(folder, "pieces", model=SHORT)
+    train(whole)
+    try_out = Stepper.try_out
+
+    def limited(self: Stepper, batch: Any) -> None:
+        if batch.padded_tokens > 60:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        try_out(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.training.fit.available_memory", lambda: None)
+        patch.setattr(Stepper, "try_out", limited)
+        assert train(replace(pieces, max_steps=7)).progress.piece_tokens in range(30, 61)
+    trainer = make(pieces)
+    trainer.run()  # goes on in the same pieces, without trying again
+    assert trainer.stepper.piece_tokens in range(30, 61)
+    expected, found = (records(folder / name, "train/loss") for name in ("whole", "pieces"))
+    assert [step for step, *_ in found] == list(range(1, 13))
+    assert [value for *_, value in found] == pytest.approx([value for *_, value in expected], rel=1e-5)
+
+
+# ---- another run in the folder
+
+
+OTHER_MODELS = [{"d_model": 32}, {"num_heads": 4}, {"activation": "gelu"}, {"num_encoder_layers": 2}]
+
+
+@pytest.mark.parametrize("change", OTHER_MODELS, ids=str)
+def test_a_run_of_another_model_is_refused_even_if_changes_are_accepted(folder: Path, change: dict[str, Any]) -> None:
+    train(configure(folder))
+    other = configure(folder, model=replace(configure(folder).model, **change), accept_changes=True)
+    with pytest.raises(DragomanError, match=r"another shape or other subwords.*restart"):
+        make(other)
+
+
+def change(config: TrainConfig, path: str, value: Any) -> TrainConfig:
+    group, _, name = path.rpartition(".")
+    if not group:
+        return replace(config, **{name: value})
+    return replace(config, **{group: replace(getattr(config, group), **{name: value})})
+
+
+CHANGES = [
+    ("optimizer.peak_lr", 0.1, 0.2),
+    ("optimizer.batch_tokens", 200, 300),
+    ("optimizer.warmup_steps", 4, 5),
+    ("model.dropout", 0.1, 0.2),
+    ("validation.every", 5, 6),
+    ("seed", 1, 2),
+    ("precision", "fp32", "bf16"),
+]
+
+
+@pytest.mark.parametrize(("path", "before", "now"), CHANGES, ids=[path for path, *_ in CHANGES])
+def test_changed_settings_are_refused_by_name_until_they_are_accepted(
+    folder: Path, path: str, before: Any, now: Any
+) -> None:
+    config = change(configure(folder, max_steps=6), path, before)
+    train(config)
+    text = make(config).text
+    changed = replace(change(config, path, now), max_steps=8)
+
+    def begin(config: TrainConfig) -> Trainer:
+        trainer = make(configure(folder, "template"))
+        return Trainer(config, trainer.folder, text, trainer.validator._validate)
+
+    with pytest.raises(DragomanError) as error:
+        begin(changed)
+    assert f"({path} was {before} and is {now})" in str(error.value)
+    assert "--accept-changes" in str(error.value)
+    trainer = begin(replace(changed, accept_changes=True))
+    assert trainer.run().progress.step == 8
+    assert begin(changed).progress.step == 8  # accepted once and for all
+
+
+def test_several_changes_are_all_named(folder: Path) -> None:
+    train(configure(folder))
+    changed = change(change(configure(folder), "optimizer.clip_norm", 2.0), "validation.beam", 3)
+    with pytest.raises(DragomanError, match=r"optimizer.clip_norm was 1.0 and is 2.0; validation.beam was 1 and is 3"):
+        make(changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"max_steps": 20}, {"max_minutes": 5.0}, {"max_epochs": 9}, {"save_minutes": 1.0}, {"log_every": 7}],
+    ids=str,
+)
+def test_how_far_it_goes_and_what_it_shows_may_change_while_a_run_continues(
+    folder: Path, change: dict[str, Any]
+) -> None:
+    train(configure(folder))
+    assert make(configure(folder, **change)).progress.step == 12
+
+
+def test_a_folder_that_was_moved_goes_on(folder: Path) -> None:
+    train(configure(folder, "straight", max_steps=15))
+    train(configure(folder, "here"))
+    (folder / "here").rename(folder / "there")
+    assert train(configure(folder, "there", max_steps=15)).progress.step == 15
+
+
+def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epoch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 4)
+        train(configure(folder))
+    trainer = make(configure(folder))
+    epoch = trainer.progress.epoch
+    assert trainer.progress.batch > 0
+    report = trainer.text.train.report
+    trainer.text.train.report = replace(report, fingerprint="another")
+    with pytest.raises(DragomanError, match="the training text is another"):
+        Trainer(trainer.config, trainer.folder, trainer.text, trainer.validator._validate)
+    accepted = replace(trainer.config, accept_changes=True)
+    again = Trainer(accepted, trainer.folder, trainer.text, trainer.validator._validate)
+    assert (again.progress.step, again.progress.epoch, again.progress.batch) == (4, epoch + 1, 0)
+
+
+def test_a_state_of_another_version_is_refused_with_the_way_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(configure(folder))
+    state = load_state(folder / "run")
+    assert state is not None
+    for spoilt in ({}, state | {"progress": {"unheard_of": 1}}, state | {"optimizer": {}}, state | {"model": {}}):
+        monkeypatch.setattr("dragoman.training.trainer.load_state", lambda folder, report, spoilt=spoilt: spoilt)
+        with pytest.raises(DragomanError, match=r"another version of Dragoman.*restart"):
+            make(configure(folder))
+
+
+def test_all_that_a_run_knows_is_in_its_state(folder: Path) -> None:
+    trainer = make(configure(folder))
+    trainer.run()
+    again = make(configure(folder))
+    assert asdict(again.progress) == asdict(trainer.progress)
+    assert again._observations == trainer._observations
+    assert again._kept_scores == trainer._kept_scores
+    assert again.folder.direction == trainer.folder.direction
+    assert same(weights_of(again), weights_of(trainer))
+    ours, theirs = again.stepper.optimizer.state_dict(), trainer.stepper.optimizer.state_dict()
+    for number, values in theirs["state"].items():
+        assert same(values, ours["state"][number])
+
+
+def test_other_subwords_are_another_model(folder: Path) -> None:
+    train(configure(folder))
+    other = make(configure(folder, "other", text=TextConfig(vocab_size=310)))
+    with pytest.raises(DragomanError, match="other subwords"):
+        Trainer(configure(folder, accept_changes=True), other.folder, other.text, other.validator._validate)
+
+
+@pytest.fixture(autouse=True)
+def _leave_signals_alone() -> Iterator[None]:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    yield
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+@pytest.mark.parametrize("steps", [5, 12])
+def test_a_model_that_is_gone_comes_back(folder: Path, steps: int) -> None:
+    train(configure(folder, max_steps=steps))
+    (folder / "run" / "model.safetensors").write_bytes(b"damaged")
+    outcome = train(configure(folder))
+    assert (outcome.reason, outcome.progress.step) == ("limit", 12)
+    assert outcome.scores["loss"] < 5.0
+    ModelFolder.load(folder / "run")

@@ -1,0 +1,14 @@
+"""Telling out-of-memory errors from others."""
+
+from __future__ import annotations
+
+import torch
+
+_ALLOCATORS = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out: PyTorch says so in several ways, by device."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _ALLOCATORS)

@@ -1,0 +1,174 @@
+"""The verb `train`: from parallel text to a model folder. Here training meets inference."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+import yaml
+
+from dragoman.checkpoint import (
+    CHECKPOINTS,
+    LONGEST_FACT,
+    RUN_FILE,
+    WEIGHTS_FILE,
+    Direction,
+    ModelFolder,
+    refuse_strange_folder,
+    remove_run,
+)
+from dragoman.config import DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
+from dragoman.files import make_folder, write_atomically
+from dragoman.inference.evaluation import evaluate
+from dragoman.inference.translator import Translator
+from dragoman.model.transformer import Transformer
+from dragoman.text.corpus import Pair
+from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.training.distributed import Processes, joined_processes
+from dragoman.training.precision import choose_device, use_bf16
+from dragoman.training.progress import Outcome
+from dragoman.training.state import list_states, run_lock
+from dragoman.training.trainer import Trainer
+from dragoman.training.validation import Validate, Validation
+
+
+def train(config: TrainConfig) -> int:
+    """Train a model; returns the exit code."""
+    with joined_processes() as processes:
+        outcome = run_training(config, processes)
+        say = _speaker(processes)
+    if outcome.reason == "interrupted":
+        say(f"stopped after step {outcome.progress.step:,}; run the same command again to continue")
+        return 128 + outcome.signal
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in outcome.scores.items())
+    say(f"{outcome.reason}: the model in {config.out} has, on the validation text, {scores}")
+    return 0
+
+
+def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
+    """Prepare the text, build or take up the model, train it.
+
+    Raises:
+        DragomanError: the text or the folder can't be used, another process is using it, or training failed.
+    """
+    if not processes.first:
+        return _run(config, processes)
+    make_folder(Path(config.out))
+    refuse_strange_folder(Path(config.out))
+    with run_lock(Path(config.out)):
+        return _run(config, processes)
+
+
+def _run(config: TrainConfig, processes: Processes) -> Outcome:
+    out, say = Path(config.out), _speaker(processes)
+    device = processes.own(choose_device(config.device))
+    if config.restart and processes.first:
+        remove_run(out)
+    if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
+        raise DragomanError(
+            f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another --out, "
+            f"or begin again with --restart true"
+        )
+    parent = ModelFolder.load(config.from_) if config.from_ else None
+    if parent is not None:
+        _check_parent(config, parent)
+    begun, vocabulary = bool(list_states(out)), parent.vocabulary if parent else None
+    text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))
+    folder = _begin_with(config, text, parent)
+    folder.model.to(device)
+    trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
+    if outcome := trainer.finished():
+        return outcome
+    if processes.first:
+        write_atomically(out / RUN_FILE, _as_yaml(config))
+    return trainer.run()
+
+
+def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | None) -> ModelFolder:
+    """The model before its first step: random weights, or those of the model to fine-tune."""
+    torch.manual_seed(config.seed)
+    vocabulary, report, store = text.vocabulary, text.train.report, text.train
+    shape = replace(config.model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
+    model = Transformer(shape)
+    facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
+    longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
+    if parent is not None:
+        model.load_state_dict(parent.model.state_dict())
+        longest = max(longest, parent.direction.facts.get(LONGEST_FACT, config.model.max_length))
+        facts["fine-tuned from"] = {"folder": config.from_, **parent.direction.facts}
+    facts[LONGEST_FACT] = longest
+    return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
+
+
+def _check_parent(config: TrainConfig, parent: ModelFolder) -> None:
+    """Raise DragomanError where the model to fine-tune can't become the one that is asked for."""
+    direction = parent.direction
+    if (direction.source, direction.target) != (config.source, config.target):
+        raise DragomanError(
+            f"{config.from_}: translates {direction.source} to {direction.target}, not {config.source} to "
+            f"{config.target}; fine-tuning keeps the languages"
+        )
+    own = _without_sizes(parent.model.config)
+    if changes := differences(own, _without_sizes(config.model)):
+        raise DragomanError(
+            f"{config.from_}: fine-tuning keeps the model's shape ({'; '.join(changes)}): leave these settings out"
+        )
+
+
+def _without_sizes(model: ModelConfig) -> dict[str, object]:
+    return {name: value for name, value in model.shape().items() if not name.endswith("vocab_size")}
+
+
+def _as_yaml(config: TrainConfig) -> bytes:
+    """The resolved settings, in the form that --config reads; not what was meant for one call."""
+    settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
+    for once in ("restart", "accept_changes"):
+        del settings[once]
+    for found_out in ("source_vocab_size", "target_vocab_size"):
+        del settings["model"][found_out]
+    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
+
+
+def build_validate(
+    config: TrainConfig,
+    folder: ModelFolder,
+    pairs: Sequence[Pair],
+    processes: Processes = Processes(),  # noqa: B008 (a frozen value)
+) -> Validate:
+    """A function that translates the validation pairs, each process some of them, and scores the translations."""
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    reference_ids = folder.vocabulary.target.encode(references)
+    search = SearchConfig(beam=config.validation.beam)
+
+    def validate(model: Transformer) -> Validation:
+        device = next(model.parameters()).device
+        bf16 = processes.tell(use_bf16(config.precision, device))
+        translator = Translator(replace(folder, model=model), device, bf16)
+        own = [(t.text, t.subwords) for t in translator.translate(processes.share(sources), search)]
+        translations = processes.collect(own)
+        texts = [text for text, _ in translations]
+        scores = evaluate(texts, references, config.target)
+        return Validation(
+            {"bleu": scores.bleu, "chrf": scores.chrf},
+            {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature},
+            sources,
+            references,
+            texts,
+            reference_ids,
+            [subwords for _, subwords in translations],
+        )
+
+    return validate
+
+
+def _speaker(processes: Processes) -> Callable[[str], None]:
+    """Prints lines for people, from one process."""
+
+    def say(line: str) -> None:
+        if processes.first:
+            print(line, file=sys.stderr, flush=True)
+
+    return say

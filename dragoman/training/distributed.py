@@ -1,0 +1,141 @@
+"""The processes of one run: one alone, or several that torchrun started (data parallelism).
+
+Every process sees its own batches of each step; gradients are summed by DistributedDataParallel, everything else that
+must be agreed on goes through `Processes`. Nothing here is configured: torchrun sets RANK, WORLD_SIZE, ….
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+from dragoman.config import DragomanError
+
+_Item = TypeVar("_Item")
+
+_PATIENCE = timedelta(hours=24)  # the others wait while the first one prepares the text; torchrun ends them if it dies
+_FIRST_WORD = 1.0  # seconds
+_PR_SET_PDEATHSIG = 1  # sys/prctl.h
+_LOST = re.compile(r"gloo|nccl|connection|peer|timed out|process group", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """What one process knows of all: its number and how many there are."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Number on this machine; chooses the GPU."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def own(self, device: torch.device) -> torch.device:
+        """This process's device: of several GPUs, the one of its number."""
+        if self.size > 1 and device.type == "cuda" and device.index is None:
+            torch.cuda.set_device(self.local_rank)
+            return torch.device("cuda", self.local_rank)
+        return device
+
+    def share(self, items: Sequence[_Item]) -> list[_Item]:
+        """The items that are this process's own."""
+        return list(items[self.rank :: self.size])
+
+    def total(self, values: Sequence[float]) -> list[float]:
+        """The sums over all processes, of as many numbers as each one gives."""
+        if self.size == 1:
+            return list(values)
+        tensor = torch.tensor(values, dtype=torch.float64)
+        with losing_contact():
+            dist.all_reduce(tensor)
+        return tensor.tolist()
+
+    def collect(self, own: Sequence[_Item]) -> list[_Item]:
+        """What every process made of its share, in the order of the items before they were shared."""
+        if self.size == 1:
+            return list(own)
+        parts: list[list[_Item]] = [[] for _ in range(self.size)]
+        with losing_contact():
+            dist.all_gather_object(parts, list(own))
+        return [parts[i % self.size][i // self.size] for i in range(sum(map(len, parts)))]
+
+    def tell(self, value: _Item) -> _Item:
+        """The first process's value, in all of them."""
+        if self.size == 1:
+            return value
+        box = [value]
+        with losing_contact():
+            dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def first_then_all(self, action: Callable[[], _Item]) -> _Item:
+        """Let the first process do something, then the others: they find what it left on disk.
+
+        Raises:
+            DragomanError: the first process failed; the others leave quietly, it has the word.
+        """
+        failure, result = None, None
+        if self.first:
+            try:
+                result = action()
+            except DragomanError as error:
+                failure = error
+        if self.tell(failure is not None) and not self.first:
+            time.sleep(_FIRST_WORD)  # torchrun ends all when one ends
+            raise SystemExit(1)
+        if failure is not None:
+            raise failure
+        return action() if result is None else result
+
+
+@contextmanager
+def joined_processes() -> Iterator[Processes]:
+    """The processes that torchrun started, or one alone; contact ends with the block.
+
+    Raises:
+        DragomanError: the others can't be reached.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or "RANK" not in os.environ:
+        yield Processes()
+        return
+    _end_with_launcher()
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    with losing_contact():
+        dist.init_process_group(backend, timeout=_PATIENCE)
+    yield Processes(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
+    dist.destroy_process_group()  # not after a failure: it would wait for processes that are gone
+
+
+def _end_with_launcher() -> None:
+    """Ask Linux for a SIGTERM when torchrun itself is killed: its processes would go on without it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@contextmanager
+def losing_contact() -> Iterator[None]:
+    """Say in one sentence when another process is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not _LOST.search(str(error)):
+            raise
+        raise DragomanError(
+            f"process {os.environ.get('RANK', '0')} has lost contact with the other processes of this run; see what "
+            f"the first to fail says; the same command continues from the last saved state"
+        ) from None

@@ -1,0 +1,89 @@
+"""Where a run stands, and how it ended."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from dragoman.config import TrainConfig
+
+
+@dataclass
+class Progress:
+    """Where a run stands; saved with every checkpoint."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch already seen."""
+    accumulate: int = 0
+    """Batches whose gradients make one step, over all processes; settled when the run begins."""
+    piece_tokens: int = 0
+    """Batches of more padded tokens are computed in pieces, because memory is short; 0: never."""
+    tokens: int = 0
+    """Target tokens seen."""
+    seconds: float = 0.0
+    """Time spent training and validating."""
+    best_score: float = -math.inf
+    """Highest value of the metric (the loss counts negatively)."""
+    best_loss: float = math.inf
+    """Validation loss of the same model; decides between equal scores, such as a young model's BLEU of 0."""
+    best_step: int = 0
+    stale: int = 0
+    """Validations since the best one."""
+    validated: int = -1
+    """Step of the last validation; -1 before the first."""
+    skipped: int = 0
+    """Steps left out because the loss or the gradient was out of bounds."""
+    skipped_in_a_row: int = 0
+    skipped_since: int = 0
+    """Those since the last validation."""
+    start_loss: float = 0.0
+    """Training loss of the first step."""
+    losses: list[float] = field(default_factory=list)
+    """Training loss of each step since the last validation, in nats per target token, smoothed as in training."""
+    norms: list[float] = field(default_factory=list)
+    """Norm of the gradient of each of these steps."""
+    finished: bool = False
+
+    @staticmethod
+    def restore(state: dict[str, Any]) -> Progress:
+        """What asdict made of it.
+
+        Raises:
+            TypeError: that is something else.
+        """
+        progress = Progress(**state)
+        for name, value in asdict(Progress()).items():
+            kinds = (int, float) if isinstance(value, float) else type(value)
+            if not isinstance(getattr(progress, name), kinds):
+                raise TypeError(f"{name} is {getattr(progress, name)!r}")
+        return progress
+
+    def done(self, config: TrainConfig) -> float:
+        """Part of the run that is done, 0 to 1 and beyond; 0 where it has no limit."""
+        parts = [0.0]
+        if config.max_steps:
+            parts.append(self.step / config.max_steps)
+        if config.max_minutes:
+            parts.append(self.seconds / 60 / config.max_minutes)
+        if config.max_epochs:
+            parts.append(self.epoch / config.max_epochs)
+        return max(parts)
+
+    def out_of_patience(self, config: TrainConfig) -> bool:
+        """Whether so many validations in a row brought nothing better that the run should end."""
+        return 0 < config.validation.patience <= self.stale
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call of Trainer.run ended."""
+
+    reason: Literal["limit", "patience", "interrupted", "already finished"]
+    progress: Progress
+    scores: dict[str, float]
+    """Of the model that was kept, on the validation text; empty where the run was interrupted."""
+    signal: int = 0
+    """The signal that interrupted the run."""

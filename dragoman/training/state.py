@@ -1,0 +1,130 @@
+"""What a run needs to continue exactly: saved so that any crash leaves a whole one, and loaded with suspicion.
+
+`checkpoints/state-SERIAL-SHA256.pt`: the name holds the first digits of the content's checksum, as torch.hub's do. The
+two newest are kept; the newest whole one wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import filelock
+import torch
+
+from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
+from dragoman.config import DragomanError
+from dragoman.files import make_folder, not_saved, settle
+
+_KEPT, _DIGITS = 2, 16
+_LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
+_NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
+
+
+def save_state(folder: Path, state: dict[str, Any]) -> None:
+    """Write the state of a run: tensors, numbers, texts, lists and dicts.
+
+    Raises:
+        DragomanError: it can't be written; the state before is intact.
+    """
+    place = folder / CHECKPOINTS
+    make_folder(place)
+    before = list_states(folder)
+    partial = place / "state.partial"
+    try:
+        with partial.open("wb") as file:
+            hashing = _Hashing(file)
+            torch.save(state, hashing)  # type: ignore[arg-type]
+            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{hashing.digest.hexdigest()[:_DIGITS]}.pt"
+            settle(file, partial, place / name)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
+        partial.unlink(missing_ok=True)
+        raise not_saved(place / "state", error, "what was saved before is intact") from None
+    for old in before[: -_KEPT + 1]:
+        old.unlink(missing_ok=True)
+
+
+def load_state(folder: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any] | None:
+    """The newest whole state of a run, or None where nothing was saved.
+
+    Args:
+        folder: of the run.
+        report: told when the newest one is damaged.
+
+    Raises:
+        DragomanError: all of them are damaged.
+    """
+    states = list_states(folder)
+    for path in reversed(states):
+        try:
+            return _load(path)
+        except Exception:  # there is nothing that torch.load would not raise
+            report(f"{path}: damaged; going on from the state before it")
+    if states:
+        raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart true")
+    return None
+
+
+def list_states(folder: Path) -> list[Path]:
+    """The states that a run keeps, oldest first."""
+    return sorted((p for p in (folder / CHECKPOINTS).glob("state-*.pt") if _NAME.fullmatch(p.name)), key=_serial)
+
+
+def _serial(path: Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1])
+
+
+def _load(path: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    match = _NAME.fullmatch(path.name)
+    if match is None or digest.hexdigest()[:_DIGITS] != match[2]:
+        raise ValueError("its checksum differs")
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    if not isinstance(state, dict):
+        raise ValueError("not a state")
+    return state
+
+
+class _Hashing:
+    """A file that computes the checksum of what is written to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.digest = hashlib.sha256()
+        self._file = file
+
+    def write(self, content: bytes) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+@contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Hold a run's folder; the system lets go of it when the process ends, however it ends.
+
+    Raises:
+        DragomanError: another process holds it.
+    """
+    make_folder(folder)
+    lock = filelock.FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=_LAST_WORDS)
+    except filelock.Timeout:
+        raise DragomanError(
+            f"{folder}: another process is training in this folder; wait for it or stop it, or choose another --out"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

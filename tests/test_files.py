@@ -1,0 +1,243 @@
+"""Writing files: what was there survives any failure, and what is there is whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+from faults import complaint, contents, full_disk, no_space
+
+from dragoman.config import DragomanError
+from dragoman.files import make_folder, not_saved, settle, write_atomically, write_together
+
+
+class Crash(BaseException):
+    """The process is gone: nobody tidies up."""
+
+
+# ---- replacing a file
+
+
+def test_a_file_gets_its_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"before", b"after", b""):
+        write_atomically(path, content)
+        assert contents(tmp_path) == {str(path): content}
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_disk_that_fills_up_leaves_the_earlier_file_and_nothing_else(room: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+    with full_disk(room):
+        message = complaint(lambda: write_atomically(path, b"x" * 100_000))
+    assert str(path) in message
+    assert "what was there before is intact" in message
+    assert contents(tmp_path) == {str(path): b"before"}
+
+
+def test_what_the_disk_refuses_at_the_last_moment_leaves_the_earlier_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+    monkeypatch.setattr(os, "fsync", no_space)
+    message = complaint(lambda: write_atomically(path, b"after"))
+    assert "No space left" in message
+    assert "make room" in message
+    assert contents(tmp_path) == {str(path): b"before"}
+
+
+def test_nothing_is_called_intact_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", no_space)
+    assert "what was there" not in complaint(lambda: write_atomically(tmp_path / "file", b"new"))
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere folders can't be flushed")
+def test_content_is_on_the_disk_before_it_takes_its_place_and_the_name_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    flushed: list[tuple[str, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        what = "folder" if os.path.samestat(state, tmp_path.stat()) else f"{state.st_size} bytes"
+        flushed.append((what, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(path, b"12345")
+    assert flushed == [("5 bytes", False), ("folder", True)]
+    assert path.read_bytes() == b"12345"
+
+
+def test_where_a_folder_can_not_be_flushed_the_file_is_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files_alone(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", files_alone)
+    write_atomically(tmp_path / "file", b"content")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
+
+
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    write_atomically(tmp_path / "loop", b"content")
+    assert (tmp_path / "loop").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_crash_leaves_the_earlier_file_and_the_next_attempt_succeeds(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+
+    def crash(*arguments: object) -> NoReturn:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*{"fsync": (os, "fsync", crash), "replace": (Path, "replace", crash)}[moment])
+        with pytest.raises(Crash):
+            write_atomically(path, b"much longer than what comes after")
+    assert path.read_bytes() == b"before"
+    write_atomically(path, b"after")
+    assert contents(tmp_path) == {str(path): b"after"}
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    target.write_bytes(b"before")
+    link.symlink_to(target)
+    write_atomically(link, b"after")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_takes_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, b"through")
+    reader.join()
+    assert received == [b"through"]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+def test_a_device_that_refuses_is_named() -> None:
+    assert "/dev/full" in complaint(lambda: write_atomically(Path("/dev/full"), b"x"))
+
+
+def test_a_reader_that_had_enough_is_not_taken_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*arguments: object, **settings: object) -> NoReturn:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Path, "open", gone)
+    with pytest.raises(BrokenPipeError):
+        write_atomically(Path(os.devnull), b"x")
+
+
+def test_settling_gives_a_file_its_name_after_its_last_bytes(tmp_path: Path) -> None:
+    partial, final = tmp_path / "partial", tmp_path / "final"
+    final.write_bytes(b"before")
+    with partial.open("wb") as file:
+        file.write(b"after")  # still in Python's buffer
+        settle(file, partial, final)
+        assert final.read_bytes() == b"after"
+    assert contents(tmp_path) == {str(final): b"after"}
+
+
+# ---- folders
+
+
+def test_making_a_folder_makes_its_parents_and_may_be_repeated(tmp_path: Path) -> None:
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert str(folder) in complaint(lambda folder=folder: make_folder(folder))  # type: ignore[misc]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "read-only" in complaint(lambda: make_folder(tmp_path / "folder"))
+
+
+# ---- what is said
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_where_room_is_short_making_room_is_the_cure(number: int, tmp_path: Path) -> None:
+    message = str(not_saved(tmp_path / "file", OSError(number, os.strerror(number))))
+    assert os.strerror(number) in message
+    assert "make room" in message
+
+
+def test_where_the_place_is_at_fault_another_one_is_the_cure(tmp_path: Path) -> None:
+    message = str(not_saved(tmp_path / "file", OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    assert "name another place" in message
+    assert "make room" not in message
+
+
+def test_torchs_own_words_for_a_full_disk_are_understood(tmp_path: Path) -> None:
+    error = not_saved(
+        tmp_path / "state", RuntimeError("[enforce fail at inline_container.cc:664]"), "the last is intact"
+    )
+    assert isinstance(error, DragomanError)
+    assert "enforce" not in str(error)
+    assert "the last is intact" in str(error)
+    assert "make room" in str(error)
+
+
+# ---- several files, and folders that can't be flushed
+
+
+def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    write_together(dict.fromkeys(paths, b"before"))
+    before = contents(tmp_path)
+    assert list(before.values()) == [b"before"] * 3
+    for number in range(3):
+        calls: list[int] = []
+
+        def fail(descriptor: int, number: int = number, calls: list[int] = calls) -> None:
+            calls.append(descriptor)
+            if len(calls) > number:
+                no_space(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            assert str(paths[number]) in complaint(lambda: write_together(dict.fromkeys(paths, b"after")))
+        assert contents(tmp_path) == before
+    write_together(dict.fromkeys(paths, b"after"))
+    assert set(contents(tmp_path).values()) == {b"after"}
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "file", b"there")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"there"}
+
+
+def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").symlink_to("file")
+    write_atomically(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"

@@ -1,0 +1,242 @@
+"""Processes that agree: real ones, started as torchrun starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.config import DragomanError
+from dragoman.training import distributed
+from dragoman.training.distributed import Processes, joined_processes, losing_contact
+
+# ---- one alone
+
+
+def test_one_alone_has_everything_to_itself() -> None:
+    alone = Processes()
+    assert alone.first
+    assert alone.share("abc") == ["a", "b", "c"]
+    assert alone.collect(["a", "b"]) == ["a", "b"]
+    assert alone.total([1.5, 2]) == [1.5, 2]
+    assert alone.tell("this") == "this"
+
+
+def test_alone_an_action_is_done_once() -> None:
+    done: list[int] = []
+    assert Processes().first_then_all(lambda: done.append(1) or "result") == "result"
+    assert done == [1]
+
+
+def test_alone_a_failure_is_simply_raised() -> None:
+    def fail() -> None:
+        raise DragomanError("the text is missing")
+
+    with pytest.raises(DragomanError, match="the text is missing"):
+        Processes().first_then_all(fail)
+
+
+@pytest.mark.parametrize("environment", [{}, {"WORLD_SIZE": "1", "RANK": "0"}, {"WORLD_SIZE": "4"}])
+def test_without_torchrun_there_is_one(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with joined_processes() as processes:
+        assert processes == Processes()
+        assert not torch.distributed.is_initialized()
+
+
+@given(st.integers(1, 9), st.lists(st.integers(), max_size=30))
+def test_each_item_is_somebodys_and_nobody_has_much_more_than_another(size: int, items: list[int]) -> None:
+    shares = [Processes(rank, size).share(items) for rank in range(size)]
+    assert sorted(item for share in shares for item in share) == sorted(items)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+# ---- devices
+
+
+def test_a_cpu_and_a_chosen_gpu_are_everybodys_own() -> None:
+    for size in (1, 4):
+        for name in ("cpu", "cuda:2"):
+            assert Processes(3, size, local_rank=1).own(torch.device(name)) == torch.device(name)
+    assert Processes().own(torch.device("cuda")) == torch.device("cuda")
+
+
+def test_of_several_gpus_each_process_takes_that_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert Processes(5, 8, local_rank=1).own(torch.device("cuda")) == torch.device("cuda", 1)
+    assert chosen == [1]
+
+
+# ---- losing contact
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:3141",
+        "NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, unhandled system error",
+        "Timed out waiting 1800000ms for recv operation to complete",
+        "Connection reset by peer",
+    ],
+)
+def test_that_another_process_is_gone_is_said_in_one_sentence(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    with pytest.raises(DragomanError) as error, losing_contact():
+        raise RuntimeError(message)
+    assert "process 3 has lost contact" in str(error.value)
+    assert "the same command continues" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("CUDA out of memory"), ValueError("connection"), torch.OutOfMemoryError("x")]
+)
+def test_other_errors_are_left_as_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, losing_contact():
+        raise error
+    assert raised.value is error
+
+
+# ---- several, for real
+
+
+def launch(code: str, size: int, folder: Path) -> list[tuple[int, str]]:
+    """Run a script in several processes; their exit codes and what they wrote to stderr."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(folder)],
+            env=os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    return [(process.wait(60), process.communicate()[1]) for process in processes]
+
+
+AGREE = """
+import json, sys
+from pathlib import Path
+from dragoman.training.distributed import joined_processes
+folder = Path(sys.argv[1])
+with joined_processes() as processes:
+    rank, items = processes.rank, list(range(8))
+    def action():
+        found = sorted(path.name for path in folder.glob("made-*"))
+        (folder / f"made-{rank}").touch()
+        return found
+    result = {
+        "size": processes.size, "first": processes.first, "local": processes.local_rank,
+        "total": processes.total([rank + 0.5, 1, True]),
+        "collected": processes.collect([item * 10 for item in processes.share(items)]),
+        "few": processes.collect([f"only {item}" for item in processes.share(["one"])]),
+        "none": processes.collect(processes.share([])),
+        "told": processes.tell({"from": rank}),
+        "found": processes.first_then_all(action),
+    }
+(folder / f"result-{rank}").write_text(json.dumps(result))
+"""
+
+
+def test_three_processes_agree(tmp_path: Path) -> None:
+    outcome = launch(AGREE, 3, tmp_path)
+    assert [code for code, _ in outcome] == [0, 0, 0], outcome
+    results: list[dict[str, Any]] = [json.loads((tmp_path / f"result-{rank}").read_text()) for rank in range(3)]
+    for rank, result in enumerate(results):
+        assert (result["size"], result["first"], result["local"]) == (3, rank == 0, rank)
+        assert result["total"] == [4.5, 3, 3]
+        assert result["collected"] == [item * 10 for item in range(8)]
+        assert result["few"] == ["only one"]
+        assert result["none"] == []
+        assert result["told"] == {"from": 0}
+        assert (result["found"] == []) == (rank == 0)  # the others find what the first one made
+        assert "made-0" in result["found"] or rank == 0
+
+
+FAIL = """
+import sys
+from dragoman.config import DragomanError
+from dragoman.training.distributed import joined_processes
+try:
+    with joined_processes() as processes:
+        def action():
+            print("tried", processes.rank, file=sys.stderr)
+            raise DragomanError("the text is missing")
+        processes.first_then_all(action)
+except DragomanError as error:
+    print("dragoman:", error, file=sys.stderr)
+    sys.exit(1)
+"""
+
+
+def test_where_the_first_fails_it_alone_has_the_word(tmp_path: Path) -> None:
+    first, *others = launch(FAIL, 2, tmp_path)
+    assert first == (1, "tried 0\ndragoman: the text is missing\n")
+    assert others == [(1, "")]
+
+
+def test_the_others_are_told_of_a_failure_before_it_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+
+    def broadcast(box: list[Any], src: int) -> None:
+        told.append((list(box), src))
+
+    monkeypatch.setattr(distributed.dist, "broadcast_object_list", broadcast)
+
+    def fail() -> None:
+        raise DragomanError("the text is missing")
+
+    with pytest.raises(DragomanError, match="the text is missing"):
+        Processes(0, 2).first_then_all(fail)
+    assert told == [([True], 0)]
+
+
+def received(flag: bool) -> Any:
+    def broadcast(box: list[Any], src: int) -> None:
+        box[0] = flag
+
+    return broadcast
+
+
+def test_another_than_the_first_does_nothing_before_it_has_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[int] = []
+
+    def action() -> str:
+        done.append(1)
+        return "result"
+
+    monkeypatch.setattr(distributed.dist, "broadcast_object_list", received(True))
+    with pytest.raises(SystemExit) as leave:
+        Processes(1, 2).first_then_all(action)
+    assert leave.value.code == 1
+    assert done == []
+    monkeypatch.setattr(distributed.dist, "broadcast_object_list", received(False))
+    assert Processes(1, 2).first_then_all(action) == "result"
+    assert done == [1]
+
+
+def test_losing_the_first_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(box: Sequence[Any], src: int) -> None:
+        raise RuntimeError("Connection closed by peer [127.0.0.1]:3141")
+
+    monkeypatch.setattr(distributed.dist, "broadcast_object_list", gone)
+    with pytest.raises(DragomanError, match="lost contact"):
+        Processes(1, 2).tell("x")

@@ -1,0 +1,76 @@
+"""Where a run stands: how much of it is done, and when patience is at an end."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import TrainConfig, ValidationConfig
+from dragoman.training.progress import Progress
+
+from .small_runs import configure
+
+
+def limits(**values: float) -> TrainConfig:
+    return configure(Path("nowhere"), **({"max_steps": 0} | values))
+
+
+def test_a_run_without_limits_is_never_done() -> None:
+    assert Progress(step=10**9, epoch=10**6, seconds=1e9).done(limits()) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("progress", "limit", "done"),
+    [
+        (Progress(step=25), {"max_steps": 100}, 0.25),
+        (Progress(seconds=30.0), {"max_minutes": 2.0}, 0.25),
+        (Progress(epoch=1, batch=500), {"max_epochs": 4}, 0.25),
+        (Progress(step=100), {"max_steps": 100}, 1.0),
+        (Progress(step=150), {"max_steps": 100}, 1.5),
+    ],
+)
+def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dict[str, float], done: float) -> None:
+    assert progress.done(limits(**limit)) == pytest.approx(done)
+
+
+def test_of_several_limits_the_first_to_be_reached_counts() -> None:
+    progress = Progress(step=10, epoch=3, seconds=60.0)
+    assert progress.done(limits(max_steps=100, max_minutes=10, max_epochs=4)) == pytest.approx(0.75)
+    assert progress.done(limits(max_steps=11, max_minutes=10, max_epochs=4)) == pytest.approx(10 / 11)
+    assert progress.done(limits(max_steps=100, max_minutes=1, max_epochs=4)) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("stale", "patience", "over"), [(0, 3, False), (2, 3, False), (3, 3, True), (4, 3, True), (99, 0, False)]
+)
+def test_patience_ends_after_so_many_validations_without_a_better_one(stale: int, patience: int, over: bool) -> None:
+    config = limits(validation=ValidationConfig(patience=patience))  # type: ignore[arg-type]
+    assert Progress(stale=stale).out_of_patience(config) is over
+
+
+def test_any_score_is_better_than_none() -> None:
+    assert Progress().best_score < -1e300
+
+
+def test_two_runs_share_no_list() -> None:
+    first, second = Progress(), Progress()
+    first.losses.append(1.0)
+    assert second.losses == []
+
+
+def test_progress_comes_back_from_what_is_saved_of_it() -> None:
+    progress = Progress(step=3, epoch=1, losses=[0.5], norms=[1.5], skipped=2, piece_tokens=64)
+    assert Progress(**asdict(progress)) == progress
+
+
+def test_progress_comes_back_as_it_was_saved() -> None:
+    progress = Progress(step=3, seconds=1.5, best_score=-2.0, losses=[0.5], finished=True)
+    assert Progress.restore(asdict(progress)) == progress
+
+
+@pytest.mark.parametrize("change", [{"losses": 1}, {"step": "3"}, {"step": 0.5}, {"seconds": None}, {"unknown": 1}])
+def test_what_is_no_progress_does_not_become_one(change: dict[str, object]) -> None:
+    with pytest.raises(TypeError):
+        Progress.restore(asdict(Progress()) | change)

@@ -1,0 +1,364 @@
+"""One step: its gradient is the same whatever computes it, and whatever goes wrong on the way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.config import DragomanError, OptimizerConfig
+from dragoman.text.batches import Batch
+from dragoman.training import step as step_module
+from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
+from dragoman.training.optimizer import build_optimizer
+from dragoman.training.step import Share, Stepper, batch_seed, halved
+
+from .small_runs import gradients_of, make_stepper, random_batch, share, small_model
+
+LENGTHS = [(3, 5), (7, 2), (4, 4), (8, 8), (1, 6), (6, 3), (2, 7), (5, 5), (8, 1), (4, 6)]
+TORCHS = (
+    "[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+)
+OUT_OF_MEMORY = [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."), RuntimeError(TORCHS)]
+
+
+def step(stepper: Stepper, *batches: Batch, **settings: Any) -> tuple[float, float, dict[str, Tensor], list[str]]:
+    """Loss, norm, gradients of a step, and what was said."""
+    said: list[str] = []
+    loss, norm = stepper.gradients(share(*batches, **settings), said.append)
+    found = gradients_of(stepper)
+    stepper.forget()
+    return loss, norm, found, said
+
+
+def assert_close(actual: Any, expected: Any, tolerance: float = 1e-6) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- what a step is
+
+
+def test_the_gradient_is_that_of_the_mean_loss_per_target_token() -> None:
+    batches = [random_batch(LENGTHS[:4]), random_batch(LENGTHS[4:], seed=1)]
+    loss, norm, found, said = step(make_stepper(dropout=0.0), *batches)
+    model = small_model(dropout=0.0)
+    expected, tokens = torch.zeros(()), 0
+    for batch in batches:
+        source, target_input, target_output = map(
+            torch.from_numpy, (batch.source, batch.target_input, batch.target_output)
+        )
+        part, count = label_smoothed_cross_entropy(model(source, target_input), target_output, 0.1)
+        expected, tokens = expected + part, tokens + count
+    (expected / tokens).backward()
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    assert tokens == sum(target for _, target in LENGTHS)
+    assert loss == pytest.approx(float(expected.detach()) / tokens, rel=1e-6)
+    assert_close(found, gradients)
+    assert norm == pytest.approx(float(torch.cat([g.flatten() for g in found.values()]).norm()), rel=1e-5)
+    assert said == []
+
+
+def test_accumulated_batches_give_the_gradient_of_one_large_batch() -> None:
+    whole = random_batch(LENGTHS)
+    parts = [whole.rows(0, 1), whole.rows(1, 6), whole.rows(6, 10)]
+    loss, _, expected, _ = step(make_stepper(dropout=0.0), whole)
+    sum_of_parts, _, found, _ = step(make_stepper(dropout=0.0), *parts)
+    assert sum_of_parts == pytest.approx(loss, rel=1e-6)
+    assert_close(found, expected)
+
+
+@pytest.mark.parametrize("budget", [1, 8, 9, 16, 30, 64, 79, 80, 1000])
+def test_pieces_give_the_gradient_of_the_whole(budget: int) -> None:
+    batches = [random_batch(LENGTHS), random_batch(LENGTHS[3:7], seed=1)]
+    whole, pieces = make_stepper(dropout=0.0), make_stepper(dropout=0.0)
+    pieces.piece_tokens = budget
+    loss, norm, expected, _ = step(whole, *batches)
+    found_loss, found_norm, found, said = step(pieces, *batches)
+    assert (found_loss, found_norm) == pytest.approx((loss, norm), rel=1e-6)
+    assert_close(found, expected)
+    assert said == []
+
+
+def test_a_share_counts_by_its_part_of_the_tokens_of_the_whole_step() -> None:
+    batch = random_batch(LENGTHS)
+    loss, _, expected, _ = step(make_stepper(dropout=0.0), batch)
+    part, _, found, _ = step(make_stepper(dropout=0.0), batch, num_tokens=4 * batch.num_tokens)
+    assert part == pytest.approx(loss / 4, rel=1e-6)
+    assert_close(found, {name: gradient / 4 for name, gradient in expected.items()})
+
+
+def test_a_filler_adds_nothing() -> None:
+    stepper = make_stepper()
+    loss, norm = stepper.gradients(Share([], 100, random_batch(LENGTHS[:1])), print)
+    assert (loss, norm) == (0.0, 0.0)
+    found = gradients_of(stepper)
+    assert found.keys() == dict(stepper._model.named_parameters()).keys()  # there, so that it can be exchanged
+    assert all((gradient == 0).all() for gradient in found.values())
+
+
+def test_long_gradients_are_clipped_and_their_length_is_told_as_it_was() -> None:
+    batch = random_batch(LENGTHS)
+    _, norm, expected, _ = step(make_stepper(dropout=0.0), batch)
+    limit = norm / 3
+    _, told, found, _ = step(make_stepper(dropout=0.0, clip_norm=limit), batch)
+    assert told == pytest.approx(norm, rel=1e-6)
+    assert_close(found, {name: gradient / 3 for name, gradient in expected.items()}, tolerance=1e-5)
+    _, told, found, _ = step(make_stepper(dropout=0.0, clip_norm=3 * norm), batch)
+    assert told == pytest.approx(norm, rel=1e-6)
+    assert_close(found, expected)
+
+
+def test_applying_makes_adams_step_with_the_given_rate_and_drops_the_gradients() -> None:
+    stepper, reference = make_stepper(dropout=0.0), small_model(dropout=0.0)
+    adam = build_optimizer(reference, OptimizerConfig())
+    for number, rate in enumerate((0.1, 0.01)):
+        batch = random_batch(LENGTHS, seed=number)
+        stepper.gradients(share(batch), print)
+        for parameter, gradient in zip(reference.parameters(), gradients_of(stepper).values(), strict=True):
+            parameter.grad = gradient
+        adam.param_groups[0]["lr"] = rate
+        adam.step()
+        stepper.apply(rate)
+        assert gradients_of(stepper) == {}
+        for ours, theirs in zip(stepper._model.parameters(), reference.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
+
+
+# ---- randomness
+
+
+def test_a_step_does_not_depend_on_the_random_numbers_drawn_before() -> None:
+    batches = [random_batch(LENGTHS), random_batch(LENGTHS, seed=1)]
+    outcomes = []
+    for noise in range(3):
+        stepper = make_stepper(dropout=0.3)
+        torch.manual_seed(noise)
+        torch.rand(noise)
+        outcomes.append(step(stepper, *batches)[:3])
+    for loss, norm, found in outcomes[1:]:
+        assert (loss, norm) == outcomes[0][:2]
+        assert all(torch.equal(found[name], gradient) for name, gradient in outcomes[0][2].items())
+
+
+def test_each_batch_has_random_numbers_of_its_own() -> None:
+    # What a batch contributes depends neither on the one before it nor on the process that computes it.
+    first, second = random_batch(LENGTHS), random_batch(LENGTHS[:7], seed=1)
+    tokens = first.num_tokens + second.num_tokens
+    both = step(make_stepper(dropout=0.3), first, second, seeds=[1, 2])
+    alone = [step(make_stepper(dropout=0.3), b, seeds=[s], num_tokens=tokens) for b, s in ((first, 1), (second, 2))]
+    assert both[0] == pytest.approx(alone[0][0] + alone[1][0], rel=1e-6)
+    assert_close(both[2], {name: alone[0][2][name] + alone[1][2][name] for name in both[2]})
+    other = step(make_stepper(dropout=0.3), first, second, seeds=[1, 3])
+    assert other[0] != both[0]
+
+
+def test_the_pieces_of_a_batch_do_not_repeat_each_others_random_numbers() -> None:
+    sentence = (8, 8)
+    twins = random_batch([sentence] * 4)
+    for array in (twins.source, twins.target_input, twins.target_output):
+        array[:] = array[0]
+    stepper = make_stepper(dropout=0.5)
+    stepper.piece_tokens = 8
+    losses: list[float] = []
+    forward = TrainingObjective.forward
+
+    def remember(self: TrainingObjective, *ids: Tensor) -> Tensor:
+        loss = forward(self, *ids)
+        losses.append(loss.item())
+        return loss
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingObjective, "forward", remember)
+        step(stepper, twins)
+    assert len(losses) == len(set(losses)) == 4
+
+
+def test_dropout_is_at_work_whatever_mode_validation_left() -> None:
+    stepper = make_stepper(dropout=0.3)
+    stepper._model.eval()
+    dropped = step(stepper, random_batch(LENGTHS))[0]
+    assert dropped != step(make_stepper(dropout=0.0), random_batch(LENGTHS))[0]
+    assert dropped == step(make_stepper(dropout=0.3), random_batch(LENGTHS))[0]
+
+
+def test_the_seeds_of_batches_differ_between_batches_epochs_and_runs() -> None:
+    places = list(itertools.product((0, 1, 2, 99), range(5), range(50)))
+    seeds = [batch_seed(*place) for place in places]
+    assert len(set(seeds)) == len(places)
+    assert seeds == [batch_seed(*place) for place in places]
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert sum(seed < 2**53 for seed in seeds) < 10  # they use all their bits
+    torch.manual_seed(max(seeds))
+
+
+# ---- memory
+
+
+def padded_tokens(source: Tensor, target: Tensor) -> int:
+    return len(source) * max(source.size(1), target.size(1))
+
+
+class ShortMemory:
+    """Objectives fail with an error as soon as a batch has more padded tokens than there is room for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, room: int, error: Exception, where: str) -> None:
+        self.failures = 0
+        forward = TrainingObjective.forward
+        encode = step_module.Transformer.encode
+
+        def fail(*gradient: object) -> None:
+            self.failures += 1
+            raise error
+
+        def checked_forward(objective: TrainingObjective, *ids: Tensor) -> Tensor:
+            self.full = padded_tokens(ids[0], ids[2]) > room
+            if self.full and where == "forward":
+                fail()
+            loss = forward(objective, *ids)
+            if self.full and where == "after forward":
+                fail()
+            return loss
+
+        def checked_encode(model: Any, *inputs: Any) -> Tensor:
+            memory = encode(model, *inputs)
+            if self.full and where == "backward":  # the decoder has its gradients by then, the encoder has none
+                memory.register_hook(fail)
+            return memory
+
+        patch.setattr(TrainingObjective, "forward", checked_forward)
+        patch.setattr(step_module.Transformer, "encode", checked_encode)
+
+
+@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["gpu", "cpu"])
+@pytest.mark.parametrize("where", ["forward", "after forward", "backward"])
+@pytest.mark.parametrize("room", [8, 20, 50])
+def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_again(
+    room: int, where: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [random_batch(LENGTHS[:2]), random_batch(LENGTHS, seed=1), random_batch(LENGTHS[2:5], seed=2)]
+    loss, norm, expected, _ = step(make_stepper(dropout=0.0), *batches)
+    stepper = make_stepper(dropout=0.0)
+    memory = ShortMemory(monkeypatch, room, error, where)
+    found_loss, found_norm, found, said = step(stepper, *batches)
+    assert memory.failures >= 1
+    assert (found_loss, found_norm) == pytest.approx((loss, norm), rel=1e-6)
+    assert_close(found, expected)
+    pieces = [piece for batch in batches for piece in batch.pieces(stepper.piece_tokens)]
+    assert max(piece.padded_tokens for piece in pieces) <= room
+    assert f"{stepper.piece_tokens:,} tokens" in said[-1]
+    assert len(said) == memory.failures  # once for each time that the pieces became smaller
+    failures = memory.failures
+    _, _, again, said = step(stepper, *batches)
+    assert_close(again, expected)
+    assert memory.failures == failures
+    assert said == []
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_it_is_said_once_and_dropout_after_it_is_as_if_the_pieces_had_been_known(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = [random_batch(LENGTHS[:3]), random_batch(LENGTHS, seed=1)]
+    knowing = make_stepper(dropout=0.3)
+    knowing.piece_tokens = 40
+    expected = step(knowing, *batches)
+    stepper = make_stepper(dropout=0.3)
+    ShortMemory(monkeypatch, 40, OUT_OF_MEMORY[1], where)
+    loss, norm, found, said = step(stepper, *batches)
+    assert stepper.piece_tokens == 40
+    assert len(said) == 1
+    assert (loss, norm) == expected[:2]
+    assert all(torch.equal(found[name], gradient) for name, gradient in expected[2].items())
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_a_single_sentence_that_does_not_fit_is_an_error_with_a_cure(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = make_stepper()
+    ShortMemory(monkeypatch, 7, OUT_OF_MEMORY[0], where)
+    with pytest.raises(DragomanError, match=r"single sentence of 8 subwords: lower text\.max_length"):
+        step(stepper, random_batch(LENGTHS))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("other")])
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_other_errors_pass_through(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = make_stepper()
+    ShortMemory(monkeypatch, 7, error, where)
+    with pytest.raises(type(error), match=str(error)):
+        step(stepper, random_batch(LENGTHS))
+    assert stepper.piece_tokens == 0
+
+
+def test_among_several_processes_no_one_starts_a_step_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The others may already wait for the gradients of the attempt that failed.
+    stepper = make_stepper()
+    monkeypatch.setattr(stepper, "_parallel", stepper._objective)
+    ShortMemory(monkeypatch, 40, OUT_OF_MEMORY[0], "forward")
+    with pytest.raises(DragomanError, match=r"80 padded tokens: lower optimizer\.batch_tokens"):
+        step(stepper, random_batch(LENGTHS))
+
+
+@given(tokens=st.integers(1, 100_000), longest=st.integers(1, 5_000))
+def test_half_a_budget_is_smaller_but_holds_the_longest_sentence(tokens: int, longest: int) -> None:
+    if tokens <= longest:
+        with pytest.raises(DragomanError, match="single sentence"):
+            halved(tokens, longest)
+    else:
+        assert longest <= halved(tokens, longest) < tokens
+        assert halved(tokens, longest) == longest or halved(tokens, longest) == tokens // 2
+
+
+# ---- trying out
+
+
+def test_a_trial_leaves_no_trace() -> None:
+    stepper, fresh = make_stepper(dropout=0.3), make_stepper(dropout=0.3)
+    batch = random_batch(LENGTHS)
+    stepper.try_out(batch)
+    assert gradients_of(stepper) == {}
+    assert not stepper.optimizer.state
+    assert step(stepper, batch)[0] == step(fresh, batch)[0]
+
+
+def test_a_trial_computes_the_gradient_with_room_for_adam(monkeypatch: pytest.MonkeyPatch) -> None:
+    stepper = make_stepper()
+    taken: list[int] = []
+    empty_like = torch.empty_like
+
+    def remember(tensor: Tensor, *arguments: Any, **settings: Any) -> Tensor:
+        taken.append(tensor.numel())
+        return empty_like(tensor, *arguments, **settings)
+
+    backward: Callable[..., None] = Tensor.backward
+    room_at_backward: list[int] = []
+
+    def at_backward(self: Tensor, *arguments: Any, **settings: Any) -> None:
+        room_at_backward.append(sum(taken))
+        backward(self, *arguments, **settings)
+
+    monkeypatch.setattr(step_module.torch, "empty_like", remember)
+    monkeypatch.setattr(Tensor, "backward", at_backward)
+    stepper.try_out(random_batch(LENGTHS))
+    assert len(room_at_backward) == 1
+    assert room_at_backward[0] >= 2 * stepper._model.num_parameters
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_a_trial_that_runs_out_of_memory_says_so_and_leaves_no_trace(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stepper = make_stepper()
+    with monkeypatch.context() as patch:
+        ShortMemory(patch, 40, OUT_OF_MEMORY[1], where)
+        with pytest.raises(RuntimeError, match="can't allocate memory"):
+            stepper.try_out(random_batch(LENGTHS))
+    assert gradients_of(stepper) == {}
+    assert stepper.piece_tokens == 0

@@ -1,0 +1,218 @@
+"""What a run learns about itself: numbers that padding, batches and processes don't change."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.config import BOS, EOS
+from dragoman.model.transformer import Transformer
+from dragoman.text.dataset import TokenStore
+from dragoman.training import validation as validation_module
+from dragoman.training.distributed import Processes
+from dragoman.training.validation import Validation, Validator
+
+from .small_runs import VOCABULARY, small_model
+
+SCORED = Validation({"bleu": 12.5, "chrf": 40.0}, {"bleu": "signature"})
+
+
+class Sentences:
+    """A store in memory."""
+
+    def __init__(self, count: int = 40) -> None:
+        generator = np.random.default_rng(4)
+
+        def sentences() -> list[NDArray[np.int64]]:
+            return [np.array([*generator.integers(4, VOCABULARY, length), EOS]) for length in lengths()]
+
+        def lengths() -> NDArray[np.int64]:
+            return generator.integers(1, 19, count)
+
+        self.sources, self.targets = sentences(), sentences()
+        self.source_lengths = np.array([len(ids) for ids in self.sources])
+        self.target_lengths = np.array([len(ids) for ids in self.targets])
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def source(self, index: int) -> NDArray[np.int64]:
+        return self.sources[index]
+
+    def target(self, index: int) -> NDArray[np.int64]:
+        return self.targets[index]
+
+
+STORE = Sentences()
+
+
+def trained_model() -> Transformer:
+    """A model that is right now and then, with much dropout."""
+    model = small_model(dropout=0.5)
+    common = Counter(int(i) for ids in STORE.targets for i in ids).most_common(3)
+    with torch.no_grad():
+        for rank, (subword, _) in enumerate(common):
+            model.target_embedding.weight[subword] *= 3.0 - rank / 2
+    return model
+
+
+def validator(budget: int = 200, processes: Processes = Processes(), **settings: Any) -> Validator:  # noqa: B008
+    bf16, validate = settings.get("bf16", False), settings.get("validate", lambda model: SCORED)
+    return Validator(cast(TokenStore, STORE), budget, bf16, validate, processes)
+
+
+@torch.no_grad()
+def by_hand(model: Transformer) -> tuple[float, float]:
+    """Loss and accuracy, sentence by sentence, without any padding."""
+    loss, correct, tokens = 0.0, 0, 0
+    model.eval()
+    for source, target in zip(STORE.sources, STORE.targets, strict=True):
+        decoder_input = torch.tensor([[BOS, *target[:-1].tolist()]])
+        logits = model(torch.from_numpy(source)[None], decoder_input)[0]
+        loss += F.cross_entropy(logits, torch.from_numpy(target), reduction="sum").item()
+        correct += sum(int(row.argmax()) == int(i) for row, i in zip(logits, target, strict=True))
+        tokens += len(target)
+    return loss / tokens, correct / tokens
+
+
+@pytest.mark.parametrize("budget", [20, 64, 200, 100_000])
+def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> None:
+    model = trained_model()
+    loss, accuracy = by_hand(model)
+    assert 0.01 < accuracy < 0.9
+    model.train()  # as training leaves it: dropout must not be felt
+    measured = validator(budget).measure(model)
+    assert measured.scores["loss"] == pytest.approx(loss, rel=1e-5)
+    assert measured.accuracy == pytest.approx(accuracy, abs=1e-12)
+
+
+def test_the_scores_of_the_translations_join_the_loss() -> None:
+    seen: list[Transformer] = []
+    model = trained_model()
+    measured = validator(validate=lambda model: seen.append(model) or SCORED).measure(model)
+    assert {name: value for name, value in measured.scores.items() if name != "loss"} == SCORED.scores
+    assert measured.validation is SCORED
+    assert seen == [model]
+
+
+def test_measuring_leaves_no_gradient_and_no_randomness() -> None:
+    model = trained_model()
+    state = torch.get_rng_state()
+    first = validator().measure(model)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert validator().measure(model).scores == first.scores
+
+
+@dataclass(frozen=True)
+class Pretended(Processes):
+    """One of several processes that tell what they have instead of adding it up."""
+
+    told: tuple[list[float], ...] = ()
+
+    def total(self, values: Any) -> list[float]:
+        self.told[0].extend(values)
+        return list(values)
+
+
+def test_the_parts_of_several_processes_add_up_to_the_whole() -> None:
+    model, sums = trained_model(), []
+    for rank in range(3):
+        told: list[float] = []
+        validator(64, Pretended(rank, 3, told=(told,))).measure(model)
+        sums.append(told)
+    loss, correct, tokens = map(sum, zip(*sums, strict=True))
+    assert tokens == STORE.target_lengths.sum()
+    assert all(0 < part[2] < tokens / 2 for part in sums)  # each has done about a third
+    expected = validator(64).measure(model)
+    assert loss / tokens == pytest.approx(expected.scores["loss"], rel=1e-6)
+    assert correct / tokens == pytest.approx(expected.accuracy)
+
+
+def test_a_process_without_a_batch_takes_part_all_the_same() -> None:
+    told: list[float] = []
+    with pytest.raises(ZeroDivisionError):  # only because nothing is added up here
+        validator(100_000, Pretended(1, 2, told=(told,))).measure(trained_model())
+    assert told == [0.0, 0.0, 0.0]
+
+
+def test_in_bf16_the_loss_is_nearly_the_same() -> None:
+    exact, rounded = (validator(bf16=bf16).measure(trained_model()).scores["loss"] for bf16 in (False, True))
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=0.01)
+
+
+def test_guessing_by_frequency_costs_the_entropy_of_the_targets() -> None:
+    counts = Counter(int(i) for ids in STORE.targets for i in ids)
+    total = sum(counts.values())
+    entropy = -sum(n / total * math.log(n / total) for n in counts.values())
+    assert validator().unigram_loss() == pytest.approx(entropy)
+
+
+def test_translations_are_examined_with_all_that_is_known_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(validation_module, "examine_translations", lambda *facts: seen.append(facts))
+    full = replace(
+        SCORED, sources=["s"], references=["r"], translations=["t"], reference_ids=[[5]], translation_ids=[[6]]
+    )
+    full.health(0.25, 1.5)
+    assert seen == [(["s"], ["r"], ["t"], [[5]], [[6]], 0.25, 1.5)]
+
+
+def test_without_translations_there_is_nothing_to_say_of_their_health() -> None:
+    assert SCORED.health(0.5, 1.0) is None
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("can't allocate memory")])
+@pytest.mark.parametrize("room", [20, 60, 150])
+def test_where_memory_is_short_the_numbers_are_the_same(
+    room: int, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = validator(400).measure(trained_model())
+    measure, sizes = validation_module.measure, []
+
+    def limited(
+        model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        if len(source) * max(source.size(1), target_output.size(1)) > room:
+            raise error
+        sizes.append(len(source))
+        return measure(model, source, target_input, target_output)
+
+    monkeypatch.setattr(validation_module, "measure", limited)
+    found = validator(400).measure(trained_model())
+    assert sum(sizes) == len(STORE)
+    assert found.scores["loss"] == pytest.approx(expected.scores["loss"], rel=1e-6)
+    assert found.accuracy == pytest.approx(expected.accuracy)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("shapes differ")])
+def test_what_halving_does_not_cure_is_raised(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def fail(*arguments: object) -> None:
+        calls.append(1)
+        raise error
+
+    monkeypatch.setattr(validation_module, "measure", fail)
+    with pytest.raises(type(error)) as raised:
+        validator(400).measure(trained_model())
+    assert raised.value is error
+    assert (len(calls) > 1) == isinstance(error, torch.OutOfMemoryError)
+
+
+@pytest.mark.parametrize("positions", ["interleaved", "learned"])
+def test_a_model_whose_positions_are_no_multiple_of_what_is_padded_to_is_measured(positions: str) -> None:
+    longest = max(STORE.source_lengths.max(), STORE.target_lengths.max())
+    assert longest % 4
+    model = small_model(max_length=int(longest), positions=positions)
+    assert validator().measure(model).scores["loss"] == pytest.approx(by_hand(model)[0], rel=1e-5)
