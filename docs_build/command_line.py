@@ -31,7 +31,7 @@ def _verb(name: str) -> str:
     required = [f for f in fields(verb.config) if f.default is MISSING and f.default_factory is MISSING]
     usage = [f"dragoman {name}", *(f.name.upper() for f in required if f.name in verb.positionals)]
     usage += [f"[{p.upper()}]" for p in verb.positionals if p not in {f.name for f in required}]
-    usage += [f"--{f.name} …" for f in required if f.name not in verb.positionals]
+    usage += [f"--{f.name.rstrip('_')} …" for f in required if f.name not in verb.positionals]
     return "\n\n".join(
         [
             f"## {name} {{ #{name} }}",
@@ -69,7 +69,7 @@ def _texts(config: Any) -> dict[str, str]:
 
 def _entry(verb: str, dotted: str, kind: Any, field: Field[Any], text: str) -> str:
     positional = dotted in VERBS[verb].positionals
-    option = dotted.replace("_", "-")
+    option = dotted.rstrip("_").replace("_", "-")
     name = field.name.upper() if positional else f"--{option}"
     return (
         f'<dt id="{verb}-{option}"><code>{name}</code> <span class="kind">{html.escape(_kind(kind))}</span> '
