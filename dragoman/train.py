@@ -69,8 +69,8 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
         remove_run(out)
     if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
         raise DragomanError(
-            f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another --out, "
-            f"or begin again with --restart true"
+            f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another "
+            f"--out, or begin again with --restart true"
         )
     parent = ModelFolder.load(config.from_) if config.from_ else None
     if parent is not None:
