@@ -34,8 +34,9 @@ def damage(share: float, seed: int) -> dict[str, dict[str, Any]]:
         begun = time.monotonic()
         try:
             results[name] = dict(sorted(explore(kind.case, max(1, round(kind.many * share)), seed).items()))
-        except AssertionError as error:
-            results[name] = {"wrong": f"{error}"[:3000]}
+        except Exception as error:
+            case = getattr(error, "__notes__", [])
+            results[name] = {"wrong": "\n".join([f"{type(error).__name__}: {error}"[:3000], *case])}
         print(f"{name}: {results[name]} in {time.monotonic() - begun:.0f} s", flush=True)
     return results
 

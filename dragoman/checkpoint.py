@@ -32,6 +32,8 @@ METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
 _RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE,
               REPORT_FILE)  # fmt: skip
+OF_ONE_MODEL = ("validation", "signatures", "steps", "minutes")
+"""Among a model's facts: those that do not hold for a model made from it."""
 LONGEST_FACT = "longest training side"
 """Among a model's facts: most subwords of a training sentence, the end included."""
 
@@ -115,6 +117,11 @@ class ModelFolder:
     def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
         """The same model with more known about it."""
         return replace(self, direction=replace(self.direction, facts=self.direction.facts | facts))
+
+    def identity(self) -> dict[str, Any]:
+        """What can't change while weights keep their meaning: the shape of the model, and its subwords."""
+        subwords = b"".join(self.vocabulary.files().values())
+        return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
 
     def _card(self) -> str:
         source, target = self.direction.source, self.direction.target
@@ -246,6 +253,12 @@ def remove_run(folder: Path) -> None:
         shutil.rmtree(folder / name, ignore_errors=True)
     for path in [*(folder / name for name in _RUN_FILES), *folder.glob("heldout.*")]:
         path.unlink(missing_ok=True)
+
+
+def refuse_to_overwrite(folder: Path) -> None:
+    """Raise DragomanError where saving a model would write over one, or over somebody's files."""
+    if in_the_way := [name for name in _RUN_FILES if (folder / name).exists()]:
+        raise DragomanError(f"{folder}: already has {' and '.join(in_the_way[:2])}; choose another --out")
 
 
 def refuse_strange_folder(folder: Path) -> None:

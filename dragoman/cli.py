@@ -271,6 +271,8 @@ def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
             chosen = value
         elif key == "--config" and os.path.isfile(value):
             chosen = str(_read_settings(value).get(name, chosen))
+        elif key == "--config":
+            require(os.path.exists(value), f"--config {value!r}: no such file")
     return chosen
 
 
@@ -293,6 +295,7 @@ def _read_settings(path: str) -> dict[str, Any]:
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ConfigError(f"{path}: the --config file must have lines such as 'seed: 1'")
     for name, value in settings.items():
+        require(value is not None, f"{path}: {name} is empty: leave it out, or give it a value")
         if _is_deeper_than(1, value):
             raise ConfigError(f"{path}: the value of {name} is nested more deeply than settings are")
     return settings

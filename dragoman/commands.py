@@ -9,17 +9,19 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.checkpoint import (
     CHECKPOINTS,
+    OF_ONE_MODEL,
     ModelFolder,
     average_weights,
     list_checkpoints,
     put_weights,
+    refuse_to_overwrite,
 )
 from dragoman.config import DragomanError
 from dragoman.files import write_atomically
@@ -189,10 +191,14 @@ def average(config: AverageConfig) -> int:
     checkpoints = list_checkpoints(folder)[-config.last :]
     if not checkpoints:
         raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run")
+    refuse_to_overwrite(Path(config.out))
     loaded = ModelFolder.load(folder)
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
-    loaded.with_facts({"average of": [path.stem for path in checkpoints]}).save(Path(config.out))
-    _say(f"averaged {', '.join(path.stem for path in checkpoints)} into {config.out}")
+    names = ", ".join(path.stem for path in checkpoints)
+    known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
+    direction = replace(loaded.direction, facts=known | {"average of": names})
+    replace(loaded, direction=direction).save(Path(config.out))
+    _say(f"averaged {names} into {config.out}")
     return 0
 
 

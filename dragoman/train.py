@@ -34,6 +34,13 @@ from dragoman.training.state import list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 
+_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+_ENDINGS = {
+    "limit": "finished",
+    "patience": "finished, as nothing got better for long",
+    "already finished": "had already finished",
+}
+
 
 def train(config: TrainConfig) -> int:
     """Train a model; returns the exit code."""
@@ -43,8 +50,8 @@ def train(config: TrainConfig) -> int:
     if outcome.reason == "interrupted":
         say(f"stopped after step {outcome.progress.step:,}; run the same command again to continue")
         return 128 + outcome.signal
-    scores = ", ".join(f"{name} {value:.2f}" for name, value in outcome.scores.items())
-    say(f"{outcome.reason}: the model in {config.out} has, on the validation text, {scores}")
+    scores = ", ".join(f"{_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
+    say(f"{_ENDINGS[outcome.reason]}: the model in {config.out} has, on the validation text, {scores}")
     return 0
 
 
@@ -129,7 +136,10 @@ def _as_yaml(config: TrainConfig) -> bytes:
         del settings[once]
     for found_out in ("source_vocab_size", "target_vocab_size"):
         del settings["model"][found_out]
-    return yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).encode()
+    text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
+    if yaml.safe_load(text) != settings:  # a few rare characters come back only if they are escaped
+        text = yaml.safe_dump(settings, sort_keys=False)
+    return text.encode()
 
 
 def build_validate(

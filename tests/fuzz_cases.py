@@ -78,6 +78,7 @@ def explore(case: Callable[[Draw, Path], str], cases: int, seed: int) -> Counter
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=(Phase.generate, Phase.shrink),
+        report_multiple_bugs=False,
     )
     @given(st.data())
     def try_one(data: st.DataObject) -> None:

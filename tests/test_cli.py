@@ -851,6 +851,7 @@ BOMB = "a0: &a0 [x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] 
         ("[" * 5000, "not YAML"),
         ("{a: " * 5000, "not YAML"),
         ("seed: [1\n", "line 2, column 1"),
+        ("clean:\n", "clean is empty"),
         ("- 1\n", "lines such as"),
         ("1: 2\n", "lines such as"),
         ('out: "a\\0b"\n', "out contains a NUL"),

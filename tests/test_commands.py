@@ -184,3 +184,15 @@ def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(
     assert "not translated" not in printed.err
     assert main([*arguments, "--long", "truncate", "--device", "cpu"]) == 0
     assert "test.tsv, line 2: too long for the model" in capsys.readouterr().err
+
+
+def test_an_average_never_takes_the_place_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model.safetensors").write_bytes(b"the best")
+    checkpoint = run / "checkpoints" / "step-00000001.safetensors"
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(b"")
+    assert main(["average", str(run), "--out", str(run)]) == 1
+    assert "already has model.safetensors; choose another --out" in capsys.readouterr().err
+    assert (run / "model.safetensors").read_bytes() == b"the best"

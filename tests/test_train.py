@@ -475,7 +475,7 @@ def test_two_processes_train_as_one(text: Path, tmp_path: Path, run: Callable[..
     assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 4).code == 0
     said = finish(two)
     assert "a step has 4 batches, shared by 2 processes" in said
-    for line in ("limit: the model in", "step 50: valid loss", "training text:"):  # from the first process alone
+    for line in ("finished: the model in", "step 50: valid loss", "training text:"):  # from the first process alone
         assert said.count(line) == 1
     equal_numbers(tmp_path / "one", tmp_path / "two", 50)
     assert len(list((tmp_path / "two" / "tensorboard").iterdir())) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
-_ALLOCATORS = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc")
+_ALLOCATORS = ["can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc"]
+# oneDNN, which multiplies on CPUs, does not say why it could not; short memory is the usual reason.
+_ALLOCATORS += ["could not create a primitive", "could not create a memory"]
 
 
 def is_out_of_memory(error: BaseException) -> bool:

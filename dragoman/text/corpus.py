@@ -160,9 +160,10 @@ def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
+            encoding = "utf-16" if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
             raise DragomanError(
                 f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
-                f"convert the file, for example with iconv -f latin1 -t utf-8"
+                f"convert the file, for example with iconv -f {encoding} -t utf-8"
             ) from None
         line = line.rstrip("\r\n")
         yield line.removeprefix(_BOM) if number == 1 else line

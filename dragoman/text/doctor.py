@@ -33,10 +33,15 @@ from dragoman.text.reasons import (
     OTHER_SIDE,
     OUT_OF_STEP,
     OVERLAP,
+    RATIO,
     SOURCE_OVERLAP,
     SWAPPED,
+    THIRD_LANGUAGE,
+    UNEXPECTED_LANGUAGE,
+    UNEXPECTED_SCRIPT,
     UNREADABLE,
     UNRELATED,
+    WRONG_SCRIPT,
     Flag,
     Reason,
 )
@@ -46,6 +51,10 @@ from dragoman.text.survey import Progress, Survey, survey_text
 from dragoman.text.windows import Slip, SlipFinder
 
 _SEVERITIES = ("error", "warning", "note")
+_MISLEADING = {reason.name for reason in (ALL_SWAPPED, UNEXPECTED_LANGUAGE, UNEXPECTED_SCRIPT)}
+_JUDGED_BY_TRAINING = {
+    reason.name for reason in (RATIO, SWAPPED, ALL_SWAPPED, OTHER_SIDE, THIRD_LANGUAGE, WRONG_SCRIPT, UNRELATED)
+}
 _JUDGED_CHARACTERS = 25  # on both sides, for a pair to count when a whole corpus may be the wrong way round
 
 
@@ -142,9 +151,17 @@ def examine_text(
         else:
             examination.run(np.zeros(survey.pairs, np.uint16), {}, lambda done, total: None)
         findings += examination.tally.findings(survey.pairs)
+    if any(map(_misleads, findings)):
+        findings = [f for f in findings if f.text == "training" or f.reason not in _JUDGED_BY_TRAINING]
     findings.sort(key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.count))
     sizes = {name: survey.pairs for name, survey in surveys.items() if name != "training"}
     return Diagnosis(findings, training.pairs, sizes, flags)
+
+
+def _misleads(finding: Finding) -> bool:
+    """Whether the training text is such that held-out text can't be judged by what is usual in it."""
+    unreadable = finding.reason in UNREADABLE and finding.share > 0.5
+    return finding.text == "training" and (unreadable or finding.reason in _MISLEADING)
 
 
 def _empty_flags(pairs: int) -> NDArray[np.uint16]:

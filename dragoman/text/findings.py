@@ -16,6 +16,7 @@ from dragoman.text.reasons import Reason, Severity
 Rows = NDArray[np.intp]
 """Numbers of pairs in a block, from 0, rising."""
 
+_GRAVER: dict[Severity, Severity] = {"note": "warning", "warning": "error", "error": "error"}
 _SHOWN = 160
 """Most characters of a line that an example keeps."""
 
@@ -113,7 +114,7 @@ class Tally:
 
     def _finding(self, reason: Reason, count: int, pairs: int) -> Finding:
         share = min(count / pairs, 1.0) if pairs else 1.0
-        severity: Severity = "warning" if reason.severity == "note" and share >= reason.grave else reason.severity
+        severity = reason.severity if share < reason.grave else _GRAVER[reason.severity]
         examples, details = self.examples.get(reason, []), self.details.get(reason, [])
         return Finding(
             reason=reason.name,

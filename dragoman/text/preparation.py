@@ -80,10 +80,11 @@ def prepare_text(
         if begun and changes:
             if not config.accept_changes:
                 raise DragomanError(
-                    f"{config.out}: holds a run that began with another text ({'; '.join(changes)}); choose another "
-                    f"--out, continue all the same with --accept-changes true, or begin again with --restart true"
+                    f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose "
+                    f"another --out, continue all the same with --accept-changes true, or begin again with "
+                    f"--restart true"
                 )
-            report(f"the text is another: {'; '.join(changes)}")
+            report(f"preparing the text again: {'; '.join(changes)}")
         if begun:
             vocabulary = _own_vocabulary(folder) or vocabulary
         _prepare(config, folder, report, vocabulary)

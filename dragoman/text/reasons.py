@@ -47,7 +47,7 @@ class Reason:
     flag: Flag = NO_FLAG
     """What it means for cleaning."""
     grave: float = 2.0
-    """A note becomes a warning from this share of the lines, pairs or rows on."""
+    """A note becomes a warning, and a warning an error, from this share of the lines, pairs or rows on."""
     unit: Literal["lines", "pairs", "rows"] = "lines"
     """What is counted; the share is one of the text's pairs."""
 
@@ -90,7 +90,7 @@ OUT_OF_STEP = Reason(
 )
 UNRELATED = Reason(
     "unrelated lengths",
-    "warning",
+    "error",
     "Long sentences stand beside short ones here as if by chance: look whether these lines translate each other.",
     unit="pairs",
 )
@@ -226,6 +226,7 @@ OVERLAP = Reason(
     "warning",
     "Scores would be too good: training leaves these pairs out (--clean.overlap).",
     Flag.OVERLAP,
+    grave=0.5,
     unit="pairs",
 )
 NEAR_OVERLAP = Reason(

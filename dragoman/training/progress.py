@@ -29,6 +29,8 @@ class Progress:
     """Highest value of the metric (the loss counts negatively)."""
     best_loss: float = math.inf
     """Validation loss of the same model; decides between equal scores, such as a young model's BLEU of 0."""
+    lowest_loss: float = math.inf
+    """Validation loss of whichever model had the lowest."""
     best_step: int = 0
     stale: int = 0
     """Validations since the best one."""
@@ -60,6 +62,11 @@ class Progress:
             if not isinstance(getattr(progress, name), kinds):
                 raise TypeError(f"{name} is {getattr(progress, name)!r}")
         return progress
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """What a better model must surpass: the metric, and between equals the loss, counted negatively."""
+        return self.best_score, -self.best_loss
 
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 where it has no limit."""

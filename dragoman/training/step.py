@@ -170,8 +170,8 @@ def halved(tokens: int, longest: int) -> int:
     """
     if tokens <= longest:
         raise DragomanError(
-            f"out of memory with a single sentence of {longest:,} subwords: lower text.max_length, or take a smaller "
-            f"model"
+            f"out of memory with a single sentence of {longest:,} subwords: take a smaller model or "
+            f"vocabulary, or lower text.max_length"
         )
     return max(tokens // 2, longest)
 

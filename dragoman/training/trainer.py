@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import statistics
 import sys
@@ -44,6 +43,7 @@ from dragoman.training.validation import Measurement, Validate, Validator
 
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run gives up
 _SAMPLES = 3  # translations shown at each validation
+_YOUNG = 1.0  # BLEU or chrF below which a lower loss is progress enough
 _ECHO = 1.0  # seconds
 _EXPLODED = 2.0  # times the loss of guessing every subword alike
 
@@ -190,10 +190,13 @@ class Trainer:
         progress.skipped, progress.skipped_in_a_row = progress.skipped + 1, progress.skipped_in_a_row + 1
         progress.skipped_since += 1
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
+            kept = (
+                f"the best model so far is in {self.out}" if self._kept_scores else "no model was good enough to keep"
+            )
             raise DragomanError(
                 f"for {_MOST_SKIPPED} steps in a row the loss or its gradient was out of bounds (step "
                 f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): lower the learning rate or lengthen the "
-                f"warm-up; the last good model is in {self.out}"
+                f"warm-up; {kept}"
             )
 
     # ---- validation and what is kept
@@ -210,11 +213,14 @@ class Trainer:
         progress = self.progress
         progress.validated = progress.step
         self._save_checkpoint()
-        if self._rank(measured.scores) > (progress.best_score, -progress.best_loss):
+        if self._rank(measured.scores) > progress.best:
             progress.best_step, progress.stale = progress.step, 0
             self._keep(measured.scores)
+        elif progress.best_score < _YOUNG and measured.scores["loss"] < progress.lowest_loss:
+            progress.stale = 0  # no score to speak of yet, but it learns
         else:
             progress.stale += 1
+        progress.lowest_loss = min(progress.lowest_loss, measured.scores["loss"])
         progress.losses, progress.norms, progress.skipped_since = [], [], 0
         self._save_state()
         give_back_memory()
@@ -225,8 +231,7 @@ class Trainer:
         scores = measured.scores
         self.progress.seconds = self.processes.tell(time.monotonic() - self._started)
         self.folder = self.folder.with_facts({"signatures": measured.validation.signatures})
-        best = (self.progress.best_score, -self.progress.best_loss)
-        better = " (best so far)" if not name and self._rank(scores) > best else ""
+        better = " (best so far)" if not name and self._rank(scores) > self.progress.best else ""
         self.recorder.say(
             f"{name or f'step {self.progress.step:,}'}: valid loss {scores['loss']:.3f}, "
             f"BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}{better}"
@@ -282,11 +287,12 @@ class Trainer:
         """Let the average of the last checkpoints compete with the best one (section 6.1)."""
         if self.progress.step != self.progress.validated:
             self._validate()
-        checkpoints = self.processes.tell(list_checkpoints(self.out)[-self.config.validation.keep_last :])
+        learned = [path for path in list_checkpoints(self.out) if path != checkpoint_path(self.out, 0)]
+        checkpoints = self.processes.tell(learned[-self.config.validation.keep_last :])
         if len(checkpoints) > 1:
             self._load(average_weights(checkpoints))
             scores = self._measure(f"average of the last {len(checkpoints)} checkpoints").scores
-            if self._rank(scores) >= (self.progress.best_score, -self.progress.best_loss):
+            if self._rank(scores) >= self.progress.best:
                 self._keep(scores)
             self._load(read_weights(checkpoints[-1]))
         self.progress.finished = True
@@ -311,7 +317,7 @@ class Trainer:
             "optimizer": self.stepper.optimizer.state_dict(),
             "kept_scores": self._kept_scores,
             "observations": [observation.state() for observation in self._observations],
-            "identity": self._identity(),
+            "identity": self.folder.identity(),
             "text": self.text.train.report.fingerprint,
             "settings": asdict(self.config),
             "facts": self.folder.direction.facts,
@@ -356,7 +362,7 @@ class Trainer:
 
     def _refuse_changes(self, state: dict[str, Any]) -> None:
         """Raise DragomanError where the run in the folder is not the one that was asked for."""
-        if state["identity"] != self._identity():
+        if state["identity"] != self.folder.identity():
             raise DragomanError(
                 f"{self.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
                 f"begin again with --restart true"
@@ -369,11 +375,6 @@ class Trainer:
                 f"{self.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
                 f"all the same with --accept-changes true, or begin again with --restart true"
             )
-
-    def _identity(self) -> dict[str, Any]:
-        """What can't change while a run continues: the model's shape and the meaning of its ids."""
-        subwords = b"".join(self.folder.vocabulary.files().values())
-        return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
 
     def _load(self, weights: dict[str, Tensor]) -> None:
         put_weights(self.model, weights, self.out / CHECKPOINTS)

@@ -302,3 +302,11 @@ def test_what_is_held_out_is_the_same_in_every_process() -> None:
         command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONHASHSEED": "7"}
     )
     assert json.loads(there.stdout) == [i for i in range(500) if holds_out(f"s {i}", 0.3)]
+
+
+def test_utf16_is_told_by_its_byte_order_mark(tmp_path: Path) -> None:
+    for number, encoding in enumerate(("utf-16-le", "utf-16-be")):
+        path = tmp_path / f"{number}.txt"
+        path.write_bytes("\ufeffEine Zeile\n".encode(encoding))
+        with pytest.raises(DragomanError, match="iconv -f utf-16 -t utf-8"):
+            list(read_lines(path))
