@@ -3,8 +3,8 @@
     python benchmarks/fine_tuning.py FRA.TXT MULTI30K OUT [STEPS]
 
 FRA.TXT is Tatoeba as ManyThings ships it; MULTI30K holds train, val and test_2016_flickr, .en.gz and .fr.gz. Trains
-the small preset on Tatoeba (2,000 steps), fine-tunes it on the first 2,000 captions (an eighth of that), and
-evaluates both on test_2016_flickr and on what was held out of Tatoeba. Stores benchmarks/results/fine-tuning-en-fr.json.
+the small preset on Tatoeba (2,000 steps), fine-tunes it on the first 2,000 captions (an eighth of that), and evaluates
+both on test_2016_flickr and on what was held out of Tatoeba. Stores benchmarks/results/fine-tuning-en-fr.json.
 """
 
 from __future__ import annotations
