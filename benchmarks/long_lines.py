@@ -49,9 +49,9 @@ def main(demo: str = "demo") -> None:
         "bleu": figures,
         "paragraphs": len(paragraphs),
         "longest training side": longest,
-        "hardware": describe_hardware(),
     }
-    (RESULTS / "long-lines.json").write_text(json.dumps(result, indent=1) + "\n")
+    record = {"command": "python benchmarks/long_lines.py demo", "hardware": describe_hardware(), "result": result}
+    (RESULTS / "long-lines.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 def longest_side(translator: Translator, pairs: Sequence[Pair]) -> int:

@@ -16,6 +16,11 @@ TITLES = {
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
     "alignments-en-fr": "Word alignments from cross-attention, English–French",
+    "long-lines": "Long lines: a paragraph of forty sentences, translated in four ways",
+    "fine-tuning-en-fr": "Fine-tuning an everyday translator on 2,000 captions, English–French",
+    "kills": "A run that is killed again and again, against one that nobody touched",
+    "fuzz": "Malformed texts, settings and model folders",
+    "doctor": "Examining parallel text",
     "memory": "Memory of training the base model",
     "preparation": "Preparing two million sentence pairs",
 }

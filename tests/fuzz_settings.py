@@ -128,7 +128,7 @@ def yaml_settings(draw: Draw, folder: Path) -> str:
         )
         data = yaml.safe_dump(draw(nested)).encode(errors="surrogatepass")
     else:
-        data = (plain + bomb(draw(st.integers(1, 30)))).encode()
+        data = (plain + bomb(draw(st.integers(1, 8)))).encode()
     (folder / "settings.yaml").write_bytes(data)
     with recorded_verbs() as calls:
         return judge_settings(calls, "train", "--config", "settings.yaml")
