@@ -32,6 +32,8 @@ METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
 _RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE,
               REPORT_FILE)  # fmt: skip
+AVERAGE_FACT = "average of"
+"""Among a model's facts: which checkpoints it is the mean of."""
 OF_ONE_MODEL = ("validation", "signatures", "steps", "minutes")
 """Among a model's facts: those that do not hold for a model made from it."""
 LONGEST_FACT = "longest training side"
@@ -256,8 +258,15 @@ def remove_run(folder: Path) -> None:
 
 
 def refuse_to_overwrite(folder: Path) -> None:
-    """Raise DragomanError where saving a model would write over one, or over somebody's files."""
-    if in_the_way := [name for name in _RUN_FILES if (folder / name).exists()]:
+    """Raise DragomanError where saving an average would write over anything but an earlier average."""
+    in_the_way = [name for name in (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE) if (folder / name).exists()]
+    if not in_the_way:
+        return
+    try:
+        unfinished, facts = not (folder / WEIGHTS_FILE).exists(), _read_config(folder).get("facts", {})
+    except DragomanError:
+        unfinished, facts = False, {}
+    if not unfinished and AVERAGE_FACT not in facts:
         raise DragomanError(f"{folder}: already has {' and '.join(in_the_way[:2])}; choose another --out")
 
 

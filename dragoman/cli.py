@@ -317,6 +317,7 @@ def _build(config: type[_Config], values: Namespace) -> _Config:
     for field in fields(config):  # type: ignore[arg-type]
         value = values.get(field.name.rstrip("_"))
         if is_dataclass(types[field.name]):
+            require(isinstance(value, Namespace), f"{field.name} is a group of settings, not {value!r}")
             chosen[field.name] = _build(types[field.name], value)
         elif value is not None:
             chosen[field.name] = value

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.checkpoint import (
+    AVERAGE_FACT,
     CHECKPOINTS,
     OF_ONE_MODEL,
     ModelFolder,
@@ -196,7 +197,7 @@ def average(config: AverageConfig) -> int:
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
     names = ", ".join(path.stem for path in checkpoints)
     known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
-    direction = replace(loaded.direction, facts=known | {"average of": names})
+    direction = replace(loaded.direction, facts=known | {AVERAGE_FACT: names})
     replace(loaded, direction=direction).save(Path(config.out))
     _say(f"averaged {names} into {config.out}")
     return 0

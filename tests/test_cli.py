@@ -888,3 +888,10 @@ def test_checkpoints_of_another_model_are_not_averaged_into_this_one(trained: Pa
     save_weights({f"other.{name}": weight for name, weight in weights.items()}, path)
     assert path.name in complaint(1, "average", tmp_path / "run", "--last", "1", "--out", tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
+
+
+@pytest.mark.parametrize("value", ["true", "null", "[1]", "3"])
+def test_a_group_of_settings_that_is_none_is_named(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"source: en\ntarget: de\ntrain: [x]\nout: {tmp_path / 'out'}\nclean: {value}\n")
+    assert "clean" in complaint(2, "train", "--config", file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import errno
 import io
+import json
 import os
 import random
 import shutil
@@ -116,6 +117,9 @@ def prepare(folder: Path) -> None:
     """A text, a run in the middle, and a report, a page and a model from before."""
     shutil.copytree(run_folder(), folder, dirs_exist_ok=True)
     shutil.copytree(folder / "run", folder / "mean")
+    settings = json.loads((folder / "mean" / "config.json").read_text())
+    settings["facts"]["average of"] = "others"  # only an earlier average may be replaced
+    (folder / "mean" / "config.json").write_text(json.dumps(settings))
     for name in ("report.json", "page.html"):
         (folder / name).write_text("from before")
 

@@ -62,7 +62,7 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
             (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
     own, inside = (block.replace("\\\n", "").strip().splitlines() for block in SHELL[-2:])
     check, train, translate, evaluate = own
-    assert "400 pairs" in run(check, tmp_path)
+    assert "Examined 400 training pairs" in run(check, tmp_path)
     assert "--max-minutes 60" in train
     small = "--max-steps 6 --validation.every 3 --model.d-model 32 --model.d-ff 64 --text.vocab-size 500"
     run(f"{train} {small}", tmp_path)  # the same command, on less than an hour of text
