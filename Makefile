@@ -19,7 +19,7 @@ demo: $(READY)
 	$(BIN)/dragoman demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow and not exhaustive'
 
 check: $(READY)
 	$(BIN)/ruff check .

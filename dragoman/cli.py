@@ -296,6 +296,8 @@ def _read_settings(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: the --config file must have lines such as 'seed: 1'")
     for name, value in settings.items():
         require(value is not None, f"{path}: {name} is empty: leave it out, or give it a value")
+        right = isinstance(value, dict) or not is_dataclass(get_type_hints(TrainConfig).get(name))
+        require(right, f"{path}: {name} is no setting but a group of them, to be indented below it")
         if _is_deeper_than(1, value):
             raise ConfigError(f"{path}: the value of {name} is nested more deeply than settings are")
     return settings

@@ -231,7 +231,7 @@ def test_one_failure_in_many_places(name: str, lasting: bool, monkeypatch: pytes
         disturb(name, kind, number, lasting, wanted, monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("lasting", [False, True])

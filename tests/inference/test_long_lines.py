@@ -204,7 +204,7 @@ def test_only_blocks_are_looked_at() -> None:
     assert seen <= 50 * WIDEST
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unit", ["a", "Some words, and more of them. ", ". ", "a\u0301", "好，"])
 def test_a_line_of_100_mb_takes_little_memory_and_time_in_proportion(unit: str) -> None:
     def seconds(line: str) -> float:
