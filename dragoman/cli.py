@@ -294,12 +294,14 @@ def _read_settings(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}{place}: the --config file is not YAML ({reason})") from None
     if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
         raise ConfigError(f"{path}: the --config file must have lines such as 'seed: 1'")
+    types = get_type_hints(TrainConfig)
     for name, value in settings.items():
+        kind = types.get(name)
+        group, texts = isinstance(value, dict) or not is_dataclass(kind), isinstance(value, list) or kind != list[str]
         require(value is not None, f"{path}: {name} is empty: leave it out, or give it a value")
-        right = isinstance(value, dict) or not is_dataclass(get_type_hints(TrainConfig).get(name))
-        require(right, f"{path}: {name} is no setting but a group of them, to be indented below it")
-        if _is_deeper_than(1, value):
-            raise ConfigError(f"{path}: the value of {name} is nested more deeply than settings are")
+        require(group, f"{path}: {name} is no setting but a group of them, to be indented below it")
+        require(texts, f"{path}: {name} is a list: write {name}: [text, …]")
+        require(not _is_deeper_than(1, value), f"{path}: the value of {name} is nested more deeply than settings are")
     return settings
 
 

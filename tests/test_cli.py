@@ -852,6 +852,8 @@ BOMB = "a0: &a0 [x, x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] 
         ("{a: " * 5000, "not YAML"),
         ("seed: [1\n", "line 2, column 1"),
         ("clean:\n", "clean is empty"),
+        ("valid: ''\n", "valid is a list"),
+        ("valid: {a: b, c: d}\n", "valid is a list"),
         ("clean: true\n", "clean is no setting but a group"),
         ("model: [d_model, 16]\n", "model is no setting but a group"),
         ("- 1\n", "lines such as"),
