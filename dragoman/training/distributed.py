@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from typing import TypeVar
 
 import torch
@@ -117,8 +118,22 @@ def joined_processes() -> Iterator[Processes]:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     with losing_contact():
         dist.init_process_group(backend, timeout=_PATIENCE)
-    yield Processes(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
-    dist.destroy_process_group()  # not after a failure: it would wait for processes that are gone
+    try:
+        yield Processes(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
+    except BaseException:
+        _leave_the_group()
+        raise
+    dist.destroy_process_group()
+
+
+def _leave_the_group() -> None:
+    """End the group's threads after a failure, without waiting long for processes that may be gone.
+
+    Left alone, a thread that wants Python's lock while Python ends takes the whole process down with SIGABRT.
+    """
+    leaving = Thread(target=dist.destroy_process_group, daemon=True)
+    leaving.start()
+    leaving.join(_FIRST_WORD)
 
 
 def _end_with_launcher() -> None:
