@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import ModelConfig, SearchConfig
@@ -10,6 +11,12 @@ from dragoman.config import ModelConfig, SearchConfig
 if TYPE_CHECKING:
     from dragoman.inference.translator import Translator
     from dragoman.model.transformer import Transformer
+
+# PyTorch's threads (GNU OpenMP) wait for one another by running in a circle, by default for milliseconds. Where another
+# program takes a core, they wait for a thread that waits for theirs: training was measured to fall to a thirtieth of its
+# speed. Ten thousand turns cost nothing on an idle machine. Read when PyTorch is first imported.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = "0.1.0"
 __all__ = ["ModelConfig", "SearchConfig", "Transformer", "Translator", "__version__"]
