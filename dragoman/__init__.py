@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dragoman.model.transformer import Transformer
 
 # PyTorch's threads (GNU OpenMP) wait for one another by running in a circle, by default for milliseconds. Where another
-# program takes a core, they wait for a thread that waits for theirs: training was measured to fall to a thirtieth of its
-# speed. Ten thousand turns cost nothing on an idle machine. Read when PyTorch is first imported.
+# program takes a core, they wait for a thread that waits for theirs: training was measured to fall to a thirtieth of
+# its speed. Ten thousand turns cost nothing on an idle machine. Read when PyTorch is first imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
