@@ -576,11 +576,9 @@ def wait_for_save(process: subprocess.Popen[str], out: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
-    text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(text: Path, tmp_path: Path) -> None:
     steady, killed = tmp_path / "steady", tmp_path / "killed"
-    assert run(text, steady, *OFTEN).code == 0
+    finish(start(text, steady, *OFTEN))
     chance = random.Random(1)
     half_written = 0
     for number in range(1, 40):
@@ -596,7 +594,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
         if half_written and number >= 3:
             break
     assert half_written
-    assert run(text, killed, *OFTEN).code == 0
+    finish(start(text, killed, *OFTEN))
     assert not list(killed.rglob("*.partial"))
     assert records(steady) == records(killed)
     for path in [Path("model.safetensors"), *(p.relative_to(steady) for p in list_checkpoints(steady))]:
