@@ -18,9 +18,9 @@ import torch
 from hardware import describe_hardware
 
 from dragoman.config import BOS, EOS, OptimizerConfig, model_preset
+from dragoman.model.memory import keep_freed_memory
 from dragoman.model.transformer import Transformer
 from dragoman.training.loss import TrainingObjective
-from dragoman.training.memory import keep_freed_memory
 from dragoman.training.optimizer import build_optimizer
 
 RESULT = Path(__file__).parent / "results" / "memory.json"

@@ -14,6 +14,8 @@ from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from dragoman.checkpoint import (
     AVERAGE_FACT,
     CHECKPOINTS,
@@ -30,16 +32,16 @@ from dragoman.inference.alignment import Alignment
 from dragoman.inference.evaluation import evaluate as evaluate_translations
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
+from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
-from dragoman.training.precision import choose_device
 
 _LINES_AT_ONCE = 2000
 
 
 def translate(config: TranslateConfig) -> int:
     """Translate a file or stdin to stdout, flushing as lines come; returns the exit code."""
-    translator = Translator.load(config.folder, choose_device(config.device))
+    translator = _translator(config)
     done = 0
     for lines in _incoming(config.file):
         name = "stdin" if config.file == "-" else config.file
@@ -53,6 +55,12 @@ def translate(config: TranslateConfig) -> int:
             done += 1
         sys.stdout.flush()
     return 0
+
+
+def _translator(config: TranslateConfig | EvaluateConfig) -> Translator:
+    device = choose_device(config.device)
+    workers = (config.workers or torch.get_num_threads()) if device.type == "cpu" else 1
+    return Translator(ModelFolder.load(config.folder), device, use_bf16(config.precision, device), workers)
 
 
 def _say_what_was_cut(name: str, translations: Sequence[Translation], first_line: int) -> None:
@@ -148,7 +156,7 @@ def _open_stdin() -> BinaryIO:
 
 def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores; returns the exit code."""
-    translator = Translator.load(config.folder, choose_device(config.device))
+    translator = _translator(config)
     direction = translator.folder.direction
     pairs = list(read_pairs(config.test, direction.source, direction.target))
     if not pairs:

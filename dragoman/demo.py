@@ -9,11 +9,11 @@ from pathlib import Path
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
+from dragoman.model.precision import choose_device
 from dragoman.options import DemoConfig
 from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.train import run_training
-from dragoman.training.precision import choose_device
 
 _GREETING = "Hello world"
 _SHOWN = 8

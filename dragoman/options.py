@@ -42,6 +42,15 @@ class TranslateConfig(AligningConfig):
     """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
     from 0; in JSON with the words). Words are what spaces separate; subwords suit languages without spaces. Without
     a value: words."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto takes bf16 where the processor multiplies it faster."""
+    workers: int = 0
+    """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_at_least(0, {"workers": self.workers})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +65,16 @@ class EvaluateConfig(SearchConfig):
     """Also write the scores, the settings and the translations to this file."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    """auto takes bf16 where the processor multiplies it faster; fp32 scores alike on every
+    machine."""
+    workers: int = 0
+    """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        require_at_least(0, {"workers": self.workers})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,11 +24,11 @@ from dragoman.config import DragomanError, ModelConfig, SearchConfig, TrainConfi
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
+from dragoman.model.precision import choose_device, use_bf16
 from dragoman.model.transformer import Transformer
 from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
-from dragoman.training.precision import choose_device, use_bf16
 from dragoman.training.progress import Outcome
 from dragoman.training.state import list_states, run_lock
 from dragoman.training.trainer import Trainer

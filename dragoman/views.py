@@ -20,9 +20,9 @@ from dragoman.files import make_folder, write_atomically
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection, readable
 from dragoman.inspection.terminal import render_text
+from dragoman.model.precision import choose_device
 from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
 from dragoman.text.doctor import Diagnosis, examine_text
-from dragoman.training.precision import choose_device
 
 _PAGE = "inspection.html"
 _COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}

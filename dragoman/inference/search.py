@@ -18,6 +18,7 @@ from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference.rules import LengthPenalty, Rule
 
 _IMPOSSIBLE = -float("inf")
+_GROUPS = 256  # of tokens, whose maxima are compared before single tokens are
 
 
 @dataclass(frozen=True)
@@ -120,22 +121,68 @@ def _best_continuations(beam: _Beam, log_probs: Tensor, count: int) -> tuple[Ten
         only_end[:, EOS] = log_probs[full, EOS]
         log_probs = log_probs.clone()
         log_probs[full] = only_end
-    totals = (beam.scores.reshape(-1, 1) + log_probs).reshape(batch, -1)  # (B, W * V)
-    scores, flat = _stable_topk(totals, min(count, totals.size(1)))
+    scores, flat = _stable_topk(beam.scores, log_probs.reshape(batch, beam.width, -1), count)
     return scores, flat // vocabulary, flat % vocabulary
 
 
-def _stable_topk(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest values of each row and their places, best first; of equal values the first ones."""
-    best, places = values.topk(count, dim=1)
-    places, order = places.sort(dim=1)
-    best, by_value = best.gather(1, order).sort(dim=1, descending=True, stable=True)
-    places = places.gather(1, by_value)
+def _stable_topk(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest scores[b, w] + log_probs[b, w, v] of each b and their places w * V + v, best first.
+
+    Of equal values the first ones. Reads the B * W * V values once: the best ones lie in the groups with the greatest
+    maxima, so only those groups are searched.
+
+    Args:
+        scores: (B, W).
+        log_probs: (B, W, V).
+        count: how many; all there are if that is less.
+
+    Returns:
+        Values and places, (B, count) each.
+    """
+    batch, width, vocabulary = log_probs.shape
+    rounds = vocabulary // _GROUPS  # group g has the tokens g, g + GROUPS, g + 2 GROUPS, …
+    if rounds < 2 or 2 * count > _GROUPS:
+        return _ordered_topk((scores[:, :, None] + log_probs).view(batch, -1), None, count)
+    whole = rounds * _GROUPS
+    maxima = log_probs[:, :, :whole].view(batch, width, rounds, _GROUPS).amax(dim=2)  # (B, W, G)
+    rest = log_probs[:, :, whole:]
+    maxima[:, :, : rest.size(2)] = torch.maximum(maxima[:, :, : rest.size(2)], rest)
+    best, groups = (maxima + scores[:, :, None]).view(batch, -1).topk(2 * count, dim=1)
+    parents, first = groups // _GROUPS, groups % _GROUPS  # (B, 2 count)
+    tokens = first[:, :, None] + torch.arange(0, vocabulary, _GROUPS, device=first.device)  # (B, 2 count, rounds + 1)
+    places = (parents[:, :, None] * vocabulary + tokens).view(batch, -1)
+    values = log_probs.view(batch, -1).gather(1, places.clamp(max=width * vocabulary - 1))
+    values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
+    values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
+    found, where = _ordered_topk(values, places, count)
+    # Where the last of the groups looked at reaches as high as the last value found, one left out may do so, too.
+    doubtful = (best[:, -1] >= found[:, -1]) & (found[:, -1] > _IMPOSSIBLE)
+    if doubtful.any():
+        sums = (scores[doubtful, :, None] + log_probs[doubtful]).view(-1, width * vocabulary)
+        found[doubtful], where[doubtful] = _ordered_topk(sums, None, count)
+    return found, where
+
+
+def _ordered_topk(values: Tensor, places: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest values of each row, best first, and their places; of equal values those with the lowest places.
+
+    Without places they are the columns.
+    """
+    count = min(count, values.size(1))
+    best, columns = values.topk(count, dim=1)
+    found, by_place = (columns if places is None else places.gather(1, columns)).sort(dim=1)
+    best, by_value = best.gather(1, by_place).sort(dim=1, descending=True, stable=True)
+    found = found.gather(1, by_value)
     last = best[:, -1:]
     tied = (last[:, 0] > _IMPOSSIBLE) & ((values >= last).sum(dim=1) > count)
     if tied.any():  # topk took any of the values equal to the last one
-        best[tied], places[tied] = (x[:, :count] for x in values[tied].sort(dim=1, descending=True, stable=True))
-    return best, places
+        every = torch.arange(values.size(1), device=values.device) if places is None else places[tied]
+        ordered, by_place = every.expand(int(tied.sum()), -1).sort(dim=1)
+        greatest, order = (
+            x[:, :count] for x in values[tied].gather(1, by_place).sort(dim=1, descending=True, stable=True)
+        )
+        best[tied], found[tied] = greatest, ordered.gather(1, order)
+    return best, found
 
 
 def _finish(

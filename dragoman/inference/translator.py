@@ -13,7 +13,8 @@ from torch import Tensor
 from dragoman.checkpoint import LONGEST_FACT, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, has_spaces, split_into_words
-from dragoman.inference.engine import Engine, in_batches
+from dragoman.inference.batching import in_batches
+from dragoman.inference.engine import Engine
 from dragoman.inference.long_lines import WIDEST, longest_prefix, split_line, squeeze
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translation import PairScore, Part, Translation, join_alignments, join_translations
@@ -46,14 +47,19 @@ class Translator:
         >>> Translator.load("models/en-de").translate(["Hello world"])[0].text  # doctest: +SKIP
     """
 
-    def __init__(self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False) -> None:
+    def __init__(
+        self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False, workers: int = 1
+    ) -> None:
         """Put a loaded model to work.
 
         Args:
             folder: model and vocabulary.
             device: where to compute.
             autocast: compute matrix products in bf16.
+            workers: processes that translate at the same time, with one thread each; 1 translates in this process,
+                with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them.
         """
+        self.workers = workers
         self.device = torch.device(device)
         self.folder = folder
         self.model: Transformer = folder.model.to(self.device)
@@ -273,6 +279,7 @@ class Translator:
             max(1, config.batch_tokens // config.beam),
             _SEARCH_CURE,
             progress,
+            self.workers,
         )
 
     def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:

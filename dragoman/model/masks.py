@@ -43,3 +43,14 @@ def causal_mask(length: int, offset: int = 0, device: torch.device | None = None
     """
     everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)
     return everything.tril(diagonal=offset)[None, None]  # (1, 1, T, offset + T)
+
+
+def own_position_mask(width: int, device: torch.device | None = None) -> Tensor:
+    """Hide what the other hypotheses of a sentence wrote at the same position.
+
+    In a search all W hypotheses keep their positions side by side; each sees its own and those it descends from.
+
+    Returns:
+        bool (1, 1, W, W).
+    """
+    return torch.eye(width, dtype=torch.bool, device=device)[None, None]

@@ -1,12 +1,18 @@
-"""Telling out-of-memory errors from others."""
+"""Memory: keeping what was freed, giving it back, and telling that there is too little."""
 
 from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
 _ALLOCATORS = ["can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc"]
 # oneDNN, which multiplies on CPUs, does not say why it could not; short memory is the usual reason.
 _ALLOCATORS += ["could not create a primitive", "could not create a memory"]
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -14,3 +20,31 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _ALLOCATORS)
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc not to give freed memory back to the system.
+
+    A training step frees and asks for the same large tensors over and over; getting each one as fresh pages costs
+    more than many of the operations on them. No effect where the C library is another.
+    """
+    mallopt = _glibc("mallopt")
+    mallopt(_MMAP_THRESHOLD, 2**30)
+    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
+
+
+def give_back_memory() -> None:
+    """Give freed memory back after all, so that what a rare large batch needed is not kept for ever.
+
+    Takes a tenth of a second; what the next step needs comes back as fresh pages.
+    """
+    _glibc("malloc_trim")(0)
+
+
+def _glibc(name: str) -> Callable[..., object]:
+    """One of the C library's functions; where there is none such, one that does nothing."""
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):
+            return getattr(ctypes.CDLL(None), name)  # type: ignore[no-any-return]
+    return lambda *arguments: None

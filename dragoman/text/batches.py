@@ -104,12 +104,17 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
         while end < len(order) and (end - start + 1) * max(longest, padded[end]) <= batch_tokens:
             longest = max(longest, padded[end])
             end += 1
-        if end < len(order) and end - start > MULTIPLE:
-            end -= (end - start) % MULTIPLE
-        end = max(end, start + 1)
+        if end < len(order):
+            end = start + max(1, _rounded_down(end - start))
         batches.append(order[start:end])
         start = end
     return batches
+
+
+def _rounded_down(size: int) -> int:
+    """The last of 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, … that is not greater: few sizes of batches occur."""
+    step = 1 << max(0, size.bit_length() - 3)
+    return size // step * step
 
 
 def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:

@@ -26,13 +26,13 @@ from dragoman.checkpoint import (
     save_weights,
 )
 from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.model.memory import give_back_memory, keep_freed_memory
+from dragoman.model.precision import use_bf16
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
 from dragoman.training.health import Observation, diagnose
-from dragoman.training.memory import give_back_memory, keep_freed_memory
 from dragoman.training.optimizer import learning_rate
-from dragoman.training.precision import use_bf16
 from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares

@@ -1,0 +1,1 @@
+"""The competitors of benchmarks/speed.py, each a process of its own, and what they share."""

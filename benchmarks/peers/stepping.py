@@ -1,0 +1,47 @@
+"""A training step as a user of plain PyTorch writes it; the peers that bring no training loop share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from peers.batches import BETAS, CLIP_NORM, EPSILON, LABEL_SMOOTHING, LEARNING_RATE, PAD, Arrays
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(source (B, S), target_input (B, T), target_output (B, T)) -> mean loss of the real tokens."""
+
+
+def torch_step(
+    parameters: Iterable[nn.Parameter], loss: Loss, bf16: bool, fused: bool = True
+) -> Callable[[Arrays], None]:
+    """Forward, backward, clip, Adam.
+
+    Args:
+        parameters: of the model, which is in training mode.
+        loss: of the model.
+        bf16: compute it under autocast.
+        fused: use Adam's fused kernel.
+    """
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, fused=fused)
+
+    def step(batch: Arrays) -> None:
+        ids = [torch.from_numpy(array) for array in (batch.source, batch.target_input, batch.target_output)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            value = loss(*ids)
+        value.backward()
+        nn.utils.clip_grad_norm_(trained, CLIP_NORM)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
+
+
+def smoothed_cross_entropy(logits: Tensor, target_output: Tensor) -> Tensor:
+    """PyTorch's own label-smoothed cross-entropy of logits (B, T, V), padding left out."""
+    return F.cross_entropy(
+        logits.flatten(0, 1), target_output.flatten(), ignore_index=PAD, label_smoothing=LABEL_SMOOTHING
+    )

@@ -1,0 +1,52 @@
+"""Multi30k as batches: the joint subwords and the batch plan are Dragoman's own, and the same for all competitors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.config import OptimizerConfig, TextConfig, TrainConfig
+from dragoman.text.batches import Batch, collate, plan_epoch
+from dragoman.text.dataset import TokenStore
+from dragoman.text.preparation import PreparedText, prepare_text
+from peers.batches import Arrays
+
+VOCABULARY = 8000
+BATCH_TOKENS = 4096
+LANGUAGES = ("en", "de")
+
+
+def prepare(data: Path, folder: Path) -> PreparedText:
+    """Learn the subwords of DATA/train and encode it; what an earlier call left in folder is used again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = TrainConfig(
+        source=LANGUAGES[0],
+        target=LANGUAGES[1],
+        train=[str(data / "train")],
+        valid=[str(data / "val")],
+        out=str(folder),
+        text=TextConfig(vocab_size=VOCABULARY),
+        optimizer=OptimizerConfig(batch_tokens=BATCH_TOKENS),
+    )
+    return prepare_text(config)
+
+
+def choose_batches(store: TokenStore, count: int, limit: int) -> list[Arrays]:
+    """So many of the first epoch's batches, from the shortest sentences to the longest at even distances.
+
+    Few batches taken at random could all be of short sentences, or all of long ones.
+
+    Args:
+        store: the training text.
+        count: batches wanted.
+        limit: positions that the model has.
+    """
+    plan = plan_epoch(store.source_lengths, store.target_lengths, BATCH_TOKENS, seed=1, epoch=0)
+    plan.sort(key=lambda indices: int(np.maximum(store.source_lengths, store.target_lengths)[indices].max()))
+    places = [int((number + 0.5) * len(plan) / count) for number in range(count)]
+    return [_arrays(collate(store, plan[place], limit)) for place in places]
+
+
+def _arrays(batch: Batch) -> Arrays:
+    return Arrays(batch.source, batch.target_input, batch.target_output)
