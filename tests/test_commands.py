@@ -124,7 +124,9 @@ def test_long_lines_are_split_and_lines_stay_in_order(
     tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "text").write_text(f"a cat\n\n{LONG}\na dog\n")
-    assert main(["translate", model, str(tmp_path / "text"), "--beam", "2", "--device", "cpu"]) == 0
+    assert (
+        main(["translate", model, str(tmp_path / "text"), "--beam", "2", "--device", "cpu", "--precision", "fp32"]) == 0
+    )
     printed = capsys.readouterr()
     expected = small_translator().translate(["a cat", "", LONG, "a dog"], SearchConfig(beam=2))
     assert printed.out == "".join(f"{t.text}\n" for t in expected)
@@ -196,3 +198,100 @@ def test_an_average_never_takes_the_place_of_a_model(tmp_path: Path, capsys: pyt
     assert main(["average", str(run), "--out", str(run)]) == 1
     assert "already has model.safetensors; choose another --out" in capsys.readouterr().err
     assert (run / "model.safetensors").read_bytes() == b"the best"
+
+
+# ---------------------------------------------------------------------------------------------- workers, precision
+
+SIX = ["a cat", "the dog sees a cat.", "", "a dog", "le chat", "the cat sees a dog. a cat"]
+SETTINGS = [[], ["--workers", "0"], ["--workers", "1"], ["--workers", "2"], ["--workers", "3", "--batch-tokens", "20"]]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=" ".join)
+def test_any_number_of_workers_translates_alike(
+    settings: list[str], tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in SIX))
+    arguments = ["translate", model, str(tmp_path / "text"), "--device", "cpu", "--precision", "fp32", *settings]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    assert printed.out == "".join(f"{t.text}\n" for t in small_translator().translate(SIX))
+    assert printed.err == ""
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=" ".join)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_evaluation_records_precision_and_workers_and_translates_with_them(
+    precision: str, settings: list[str], tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text("".join(f"{line}\tun chat\n" for line in SIX if line))
+    arguments = ["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--json", str(tmp_path / "scores.json")]
+    assert main([*arguments, "--device", "cpu", "--precision", precision, *settings]) == 0
+    written = json.loads((tmp_path / "scores.json").read_text())
+    assert written["settings"]["precision"] == precision
+    assert written["settings"]["workers"] == (int(settings[1]) if settings else 0)
+    translator = Translator(small_translator().folder, "cpu", autocast=precision == "bf16")
+    expected = [t.text for t in translator.translate([line for line in SIX if line])]
+    found = [line["translation"] for line in written["lines"]]
+    # In bf16 the company in a batch can turn the order of two words that are about as good.
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= (5 if precision == "fp32" else 3)
+    assert "BLEU" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "autocast", "workers"),
+    [
+        (["--precision", "bf16"], True, 3),
+        (["--precision", "fp32", "--workers", "0"], False, 3),
+        (["--precision", "bf16", "--workers", "1"], True, 1),
+        (["--precision", "fp32", "--workers", "5"], False, 5),
+    ],
+    ids=["bf16", "fp32, 0", "bf16, 1", "fp32, 5"],
+)
+@pytest.mark.parametrize("verb", ["translate", "evaluate"])
+def test_both_verbs_make_the_translator_that_was_asked_for(
+    verb: str,
+    settings: list[str],
+    autocast: bool,
+    workers: int,
+    tmp_path: Path,
+    model: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Translator] = []
+
+    class Recording(Translator):
+        def translate(self, *arguments: object, **options: object) -> list[Translation]:
+            made.append(self)
+            return [Translation("eins")]
+
+    monkeypatch.setattr(commands, "Translator", Recording)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
+    text = [str(tmp_path / "test.tsv")] if verb == "translate" else ["--test", str(tmp_path / "test.tsv")]
+    assert main([verb, model, *text, "--device", "cpu", *settings]) == 0
+    assert [(t.engine.autocast, t.workers) for t in made] == [(autocast, workers)]
+
+
+def test_by_default_scores_are_those_of_fp32_and_translations_of_what_is_faster() -> None:
+    assert commands.EvaluateConfig(folder="x", test=["y"]).precision == "fp32"
+    assert TranslateConfig(folder="x").precision == "auto"
+
+
+@pytest.mark.parametrize("verb", [["translate"], ["evaluate", "--test", "test.tsv"]], ids=lambda verb: verb[0])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [(["--workers", "-1"], r"\bworkers\b"), (["--precision", "fp16"], r"precision\b.*fp16")],
+    ids=["workers", "precision"],
+)
+def test_impossible_settings_are_refused_in_one_sentence(
+    verb: list[str], settings: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main([verb[0], model, *verb[1:], *settings])
+    except SystemExit as error:
+        code = int(str(error.code))
+    assert code == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.search(message, printed.err)
+    assert printed.err.count("\n") == 1, printed.err

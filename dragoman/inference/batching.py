@@ -38,8 +38,8 @@ def in_batches(
     Where the memory does not suffice for a batch, it and those that wait are halved.
 
     Args:
-        compute: the results of some sentences, given their places in lengths; called in several threads if there are
-            several workers.
+        compute: the results of some sentences, given their places in lengths; with several workers called in their
+            processes, so that nothing else that it does is seen here.
         lengths: of the sentences, in subwords.
         batch_tokens: budget of one batch: sentences × longest.
         cure: what helps when the memory does not suffice for one sentence alone.
@@ -54,8 +54,7 @@ def in_batches(
         DragomanError: the memory does not suffice for one sentence.
     """
     results: dict[int, Result] = {}
-    budget = min(batch_tokens, max(1, -(-sum(lengths) // workers)))  # something to do for every worker
-    waiting = [batch.tolist() for batch in plan_in_order(np.array(lengths, dtype=np.int64), budget)][::-1]
+    waiting = _plan(lengths, batch_tokens, workers)
     running: dict[Future[Sequence[Result] | None], list[int]] = {}
     with _start(compute, min(workers, len(waiting))) as start:
         while waiting or running:
@@ -75,6 +74,13 @@ def in_batches(
                 else:
                     waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
     return [results[place] for place in range(len(lengths))]
+
+
+def _plan(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[int]]:
+    """The batches, to be taken from the end; small enough that every worker has something to do."""
+    share = -(-sum(lengths) // workers) if workers > 1 else batch_tokens
+    plan = plan_in_order(np.array(lengths, dtype=np.int64), min(share, batch_tokens))
+    return [batch.tolist() for batch in reversed(plan)]
 
 
 @contextmanager

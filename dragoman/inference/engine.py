@@ -29,7 +29,7 @@ class Engine:
         self.model = model
         self.device = device
         self.autocast = autocast
-        self._made: tuple[list[tuple[int, int]], StepwiseDecoder] | None = None
+        self._made: tuple[tuple[list[tuple[int, int]], list[float]], StepwiseDecoder] | None = None
 
     @torch.inference_mode()
     def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
@@ -91,9 +91,13 @@ class Engine:
 
     def _decoder(self) -> StepwiseDecoder:
         """The model's decoder as it is now: made again where weights have changed since."""
-        weights = [(parameter.data_ptr(), parameter._version) for parameter in self.model.parameters()]
-        if self._made is None or self._made[0] != weights:
-            self._made = weights, StepwiseDecoder(self.model, torch.bfloat16 if self.autocast else torch.float32)
+        weights = [parameter.detach() for parameter in self.model.parameters()]
+        # A look at one number of each, too: fused optimizers change weights without counting versions.
+        seen = [(weight.data_ptr(), weight._version) for weight in weights]
+        numbers = torch.stack([weight.view(-1)[0].float() for weight in weights]).tolist()
+        if self._made is None or self._made[0] != (seen, numbers):
+            dtype = torch.bfloat16 if self.autocast else torch.float32
+            self._made = (seen, numbers), StepwiseDecoder(self.model, dtype)
         return self._made[1]
 
     @contextmanager

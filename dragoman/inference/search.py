@@ -150,8 +150,8 @@ def _stable_topk(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor,
     best, groups = (maxima + scores[:, :, None]).view(batch, -1).topk(2 * count, dim=1)
     parents, first = groups // _GROUPS, groups % _GROUPS  # (B, 2 count)
     tokens = first[:, :, None] + torch.arange(0, vocabulary, _GROUPS, device=first.device)  # (B, 2 count, rounds + 1)
-    places = (parents[:, :, None] * vocabulary + tokens).view(batch, -1)
-    values = log_probs.view(batch, -1).gather(1, places.clamp(max=width * vocabulary - 1))
+    places = (parents[:, :, None] * vocabulary + tokens.clamp(max=vocabulary - 1)).view(batch, -1)
+    values = log_probs.view(batch, -1).gather(1, places)
     values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
     values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
     found, where = _ordered_topk(values, places, count)

@@ -142,17 +142,6 @@ class DecoderCache:
         """Number of target positions decoded so far."""
         return self.layers[0].past.length
 
-    def select_hypotheses(self, rows: Tensor) -> None:
-        """Keep these rows of the B * W hypotheses, in this order; rows: int (B * W',)."""
-        for layer in self.layers:
-            layer.past.select(rows)
-
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Keep the memory of these sentences; sentences: int (B',)."""
-        for layer in self.layers:
-            layer.memory_keys = layer.memory_keys.index_select(0, sentences)
-            layer.memory_values = layer.memory_values.index_select(0, sentences)
-
 
 def _final_norm(config: ModelConfig) -> nn.Module:
     # Post-norm layers end normalised; a pre-norm stack leaves a bare sum of residuals.

@@ -149,7 +149,7 @@ class StepwiseDecoder:
         x = self._positions(self._embedding(last[:, None]), state.length)  # (N, 1, D)
         x = state.begin_step(x.to(self._dtype))  # (B, W, D)
         for number, layer in enumerate(self._layers):
-            x = layer.step(x, number, state)
+            x = layer.advance(x, number, state)
         logits = self._softmax(self._final_norm(x))  # (B, W, V)
         return (logits if state.places is None else logits.index_select(0, state.places)).flatten(0, 1)
 
@@ -170,7 +170,7 @@ class _Layer:
         """Keys and values (2, B, H, S, K) of the memory (B, S, D)."""
         return self._split(self._memory(memory), 2).contiguous()
 
-    def step(self, x: Tensor, number: int, state: StepwiseState) -> Tensor:
+    def advance(self, x: Tensor, number: int, state: StepwiseState) -> Tensor:
         """One position: x (B, W, D) -> (B, W, D); number is the layer's."""
         x = self._layer.self_attention_connection(x, lambda y: self._look_back(y, number, state))
         x = self._layer.cross_attention_connection(x, lambda y: self._look_at_source(y, number, state))

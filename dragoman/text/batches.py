@@ -5,7 +5,7 @@ Shapes: B sentences, S source length, T target length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,22 +81,24 @@ def plan_epoch(
     source, target = _padded(source_lengths[shuffled]), _padded(target_lengths[shuffled])
     # A stable sort by length of shuffled sentences: neighbours are alike, but never the same company twice.
     order = np.lexsort((source, target))
-    batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens)
+    batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens, _whole_multiple)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
 def plan_in_order(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
     """Divide sentences into batches of similar length, longest first; for validation and translation."""
     order = np.argsort(-lengths, kind="stable")
-    return _cut(order, _padded(lengths[order]), batch_tokens)
+    return _cut(order, _padded(lengths[order]), batch_tokens, _rounded_down)
 
 
 def _padded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return -(-lengths // MULTIPLE) * MULTIPLE
 
 
-def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
-    """Cut a sorted text into batches within the budget; whole multiples of sentences where there are enough."""
+def _cut(
+    order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int, rounded: Callable[[int], int]
+) -> list[NDArray[np.int64]]:
+    """Cut a sorted text into batches within the budget, of rounded numbers of sentences."""
     batches, padded = [], lengths.tolist()
     start = 0
     while start < len(order):
@@ -105,10 +107,14 @@ def _cut(order: NDArray[np.int64], lengths: NDArray[np.int64], batch_tokens: int
             longest = max(longest, padded[end])
             end += 1
         if end < len(order):
-            end = start + max(1, _rounded_down(end - start))
+            end = start + max(1, rounded(end - start))
         batches.append(order[start:end])
         start = end
     return batches
+
+
+def _whole_multiple(size: int) -> int:
+    return size - size % MULTIPLE if size > MULTIPLE else size
 
 
 def _rounded_down(size: int) -> int:

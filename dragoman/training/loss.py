@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from dragoman.config import PAD
 from dragoman.model.transformer import Transformer
 
-_BLOCK, _SLICE = 4096, 128  # positions whose logits exist at the same time, and in float32
+_BLOCK, _SLICE = 4096, 64  # positions whose logits exist at the same time, and in float32
+_NEXT_TO_NOTHING = 1e-30  # probabilities below lose digits in float32
 
 
 def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothing: float) -> tuple[Tensor, int]:
@@ -110,12 +111,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             loss = torch.zeros((), device=states.device)
             grad_states = torch.empty_like(rows)
             grad_weight = torch.zeros_like(weight, dtype=torch.float32)
+            # The evenly spread part of the targets, ε / V, is the same for every subword: it needs no N × V numbers.
+            spread = smoothing / len(weight)
+            mean_weight = weight.float().sum(dim=0) * spread  # (D)
             for start in range(0, len(rows), _BLOCK):
                 block = slice(start, start + _BLOCK)
-                block_loss, grad = _slicewise(rows[block] @ projection.T, target[block, None], smoothing)
-                loss += block_loss
-                grad_states[block] = grad @ projection
+                block_loss, grad = _slicewise(rows[block] @ projection.T, target[block, None], 1.0 - smoothing)
+                loss += block_loss - (rows[block].float() @ mean_weight).sum()
+                grad_states[block] = (grad @ projection).sub_(mean_weight.to(dtype))
                 grad_weight += grad.T @ rows[block]
+            grad_weight -= spread * rows.float().sum(dim=0)
         ctx.save_for_backward(grad_states.to(states.dtype), grad_weight.to(weight.dtype))
         return loss
 
@@ -126,8 +131,10 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return grad_states * gradients[0], grad_weight * gradients[0], None, None
 
 
-def _slicewise(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Loss of a block of logits (N, V) and its gradient, which takes their place; target (N, 1).
+def _slicewise(logits: Tensor, target: Tensor, certainty: float) -> tuple[Tensor, Tensor]:
+    """Σ_n (log Σ_v exp(logit) - certainty · logit of the target) of a block of logits (N, V), and its gradient.
+
+    The gradient takes the place of the logits; target (N, 1).
 
     In float32, a slice at a time, so that a slice stays in the processor's cache from one operation to the next.
     """
@@ -136,11 +143,12 @@ def _slicewise(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor
     for start in range(0, len(logits), step):
         precise, ids = logits[start : start + step].float(), target[start : start + step]
         probs = precise.softmax(dim=-1)
-        top, where = precise.max(dim=-1, keepdim=True)
-        log_norm = top - probs.gather(1, where).log()  # log Σ exp(logits), without another pass of exponentials
-        chosen = (1.0 - smoothing) * precise.gather(1, ids) + smoothing * precise.mean(dim=-1, keepdim=True)
-        loss += (log_norm - chosen).sum()
-        grad = probs.sub_(smoothing / logits.size(1))
-        grad.scatter_add_(1, ids, torch.full_like(top, smoothing - 1.0))
-        logits[start : start + step] = grad
+        chosen, chance = precise.gather(1, ids), probs.gather(1, ids)
+        # log Σ exp(logits) = logit - log(probability), of any subword whose probability is not next to nothing.
+        log_norm = chosen - chance.log()
+        if (chance < _NEXT_TO_NOTHING).any():
+            log_norm = precise.logsumexp(dim=-1, keepdim=True)
+        loss += (log_norm - certainty * chosen).sum()
+        probs.scatter_add_(1, ids, torch.full_like(chosen, -certainty))
+        logits[start : start + step] = probs
     return loss, logits

@@ -90,7 +90,10 @@ class Stepper:
             if loss is None:  # outside the handler, which holds on to the tensors of the failed attempt
                 self._cut([batch for _, batch in share.batches])
                 report(f"out of memory: batches are computed in pieces of {self.piece_tokens:,} tokens from now on")
-        norm = torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._clip)
+        parameters = list(self._model.parameters())
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if float(norm) > self._clip:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self._clip, norm)
         return float(loss), float(norm)
 
     def apply(self, rate: float) -> None:

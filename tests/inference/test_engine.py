@@ -1,69 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
-from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig
-from dragoman.inference.engine import Engine, in_batches
+from dragoman.config import EOS, PAD, DragomanError, ModelConfig, SearchConfig
+from dragoman.inference.engine import Engine
+from dragoman.inference.rules import NEVER_WRITTEN, MinLength
+from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
+from dragoman.text.batches import pad_right
 
-LENGTHS = [3, 9, 4, 12, 5, 5, 8, 1, 2, 7]
-ERRORS = [
-    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: …"),
-    MemoryError(),
-]
-
-
-class Machine:
-    """Computes the squares of places, but has memory for so many sentences only."""
-
-    def __init__(self, room: int, error: BaseException) -> None:
-        self.room, self.error = room, error
-        self.tried: list[list[int]] = []
-
-    def __call__(self, batch: list[int]) -> list[int]:
-        self.tried.append(batch)
-        if len(batch) > self.room:
-            raise self.error
-        return [place**2 for place in batch]
-
-
-def test_results_come_in_order_and_batches_keep_to_the_budget() -> None:
-    machine, done = Machine(100, MemoryError()), list[int]()
-    assert in_batches(machine, LENGTHS, 24, "", done.append) == [i**2 for i in range(10)]
-    assert all(len(batch) * max(LENGTHS[i] for i in batch) <= 24 for batch in machine.tried)
-    assert sum(done) == 10
-    assert in_batches(machine, [], 24, "") == []
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("room", [1, 3, 9])
-def test_batches_are_halved_until_the_memory_suffices(room: int, error: BaseException) -> None:
-    machine, done = Machine(room, error), list[int]()
-    assert in_batches(machine, LENGTHS, 1000, "", done.append) == [i**2 for i in range(10)]
-    assert sorted(place for batch in machine.tried if len(batch) <= room for place in batch) == list(range(10))
-    assert sum(done) == 10
-    lengths = [LENGTHS[batch[0]] for batch in machine.tried if len(batch) <= room]
-    assert lengths == sorted(lengths, reverse=True)
-
-
-def test_batches_that_wait_are_halved_too() -> None:
-    machine = Machine(10, MemoryError())
-    assert in_batches(machine, [8] * 80, 160, "") == [i**2 for i in range(80)]
-    assert sum(len(batch) > 10 for batch in machine.tried) == 1  # the failure is not met again and again
-
-
-def test_one_line_that_does_not_fit_is_an_error_that_names_the_cure() -> None:
-    with pytest.raises(DragomanError, match=r"does not suffice for a line of 12 subwords: take a smaller --beam"):
-        in_batches(Machine(0, ERRORS[1]), LENGTHS, 1000, "take a smaller --beam")
-
-
-def test_other_errors_are_not_hidden() -> None:
-    machine = Machine(0, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    with pytest.raises(RuntimeError, match="shapes"):
-        in_batches(machine, LENGTHS, 1000, "")
-    assert len(machine.tried) == 1
+CPU = torch.device("cpu")
 
 
 def small_model(max_length: int) -> Transformer:
@@ -75,7 +26,7 @@ def small_model(max_length: int) -> Transformer:
 def test_a_search_finds_what_scoring_confirms() -> None:
     torch.manual_seed(1)
     model = small_model(max_length=12).train()
-    engine = Engine(model, torch.device("cpu"), autocast=False)
+    engine = Engine(model, CPU, autocast=False)
     sources = [[5, 6, 7, EOS], [8, EOS]]
     for source, hypotheses in zip(sources, engine.search(sources, SearchConfig(beam=3, n_best=3)), strict=True):
         for hypothesis in hypotheses:
@@ -84,10 +35,155 @@ def test_a_search_finds_what_scoring_confirms() -> None:
     assert model.training
 
 
+class Whole:
+    """A search state that computes every prefix from its beginning."""
+
+    def __init__(self, model: Transformer, source: Tensor) -> None:
+        self.mask = padding_mask(source, PAD)
+        self.memory = model.encode(source, self.mask)
+        self.prefixes = torch.empty(len(source), 0, dtype=torch.long)
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        self.prefixes = self.prefixes[hypotheses]
+        if sentences is not None:
+            self.memory, self.mask = self.memory[sentences], self.mask[sentences]
+
+
+def search_without_a_cache(
+    model: Transformer, sources: list[list[int]], config: SearchConfig
+) -> list[list[Hypothesis]]:
+    def step(last: Tensor, state: SearchState) -> Tensor:
+        assert isinstance(state, Whole)
+        state.prefixes = torch.cat((state.prefixes, last[:, None]), dim=1)
+        return model.decode(state.prefixes, state.memory, state.mask)[:, -1].log_softmax(dim=-1)
+
+    longest = model.config.max_length - 1
+    limits = [min(len(ids) + config.max_length, longest) for ids in sources]
+    state = Whole(model, torch.from_numpy(pad_right(sources, model.config.max_length)))
+    return search(step, state, limits, config, [NEVER_WRITTEN, MinLength(config.min_length)])
+
+
+def opinionated(max_length: int = 24) -> Transformer:
+    """Random weights that listen to their source and prefer some words: searches end after few steps or many."""
+    torch.manual_seed(1)
+    model = small_model(max_length)
+    with torch.no_grad():
+        model.softmax.weight.mul_(2.0)
+        for layer in model.decoder.layers:
+            layer.cross_attention.output.weight.mul_(6.0)
+            layer.cross_attention.query.weight.mul_(4.0)
+            layer.self_attention.output.weight.mul_(4.0)
+        model.softmax.weight[EOS] += 0.3 * torch.randn(16)
+    return model
+
+
+@pytest.mark.parametrize("beam", [1, 4, 5])
+@torch.no_grad()
+def test_a_search_finds_what_one_without_a_cache_finds(beam: int) -> None:
+    model = opinionated()
+    generator = torch.Generator().manual_seed(beam)
+    lengths = torch.randint(0, 12, (21,), generator=generator).tolist()
+    sources = [[*torch.randint(4, 20, (length,), generator=generator).tolist(), EOS] for length in lengths]
+    config = SearchConfig(beam=beam, n_best=beam)
+    found = Engine(model, CPU, autocast=False).search(sources, config)
+    steps = set()
+    for ours, theirs in zip(found, search_without_a_cache(model, sources, config), strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-4)
+        steps.add(len(ours[0].tokens))
+    assert len(steps) > 3  # sentences left the batch at different times
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_search_in_bf16_is_about_as_good_as_one_in_fp32(autocast: bool) -> None:
+    model, sources = opinionated(), [[*range(4, 5 + i), EOS] for i in range(12)]
+    found = Engine(model, CPU, autocast).search(sources, SearchConfig())
+    judge = Engine(model, CPU, autocast=False)
+    scored = judge.score(sources, [[*hypotheses[0].tokens, EOS] for hypotheses in found])
+    best = [hypotheses[0].log_prob for hypotheses in found]
+    assert best == pytest.approx(scored, abs=0.3 if autocast else 1e-3)
+    assert all(type(h.log_prob) is float for hypotheses in found for h in hypotheses)
+
+
+def step_of(optimizer: type[torch.optim.Optimizer], **options: bool) -> Callable[[Transformer], None]:
+    def change(model: Transformer) -> None:
+        for parameter in model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        optimizer(model.parameters(), lr=0.05, **options).step()  # type: ignore[call-arg]
+
+    return change
+
+
+def in_place(model: Transformer) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(torch.rand_like(parameter) + 0.5)
+
+
+def in_inference_mode(model: Transformer) -> None:
+    with torch.inference_mode():
+        model.decoder.layers[0].feed_forward.outer.weight.mul_(-1.0)  # type: ignore[union-attr,operator]
+
+
+def loaded(model: Transformer) -> None:
+    model.load_state_dict({name: value * 1.3 - 0.1 for name, value in model.state_dict().items()})
+
+
+def loaded_as_they_are(model: Transformer) -> None:
+    model.load_state_dict({name: value * 1.3 - 0.1 for name, value in model.state_dict().items()}, assign=True)
+
+
+def exchanged(model: Transformer) -> None:
+    for parameter in model.parameters():
+        parameter.data = parameter.data * 1.3 - 0.1
+
+
+def another_parameter(model: Transformer) -> None:
+    network = model.decoder.layers[0].feed_forward
+    network.inner.weight = torch.nn.Parameter(-network.inner.weight.detach())  # type: ignore[union-attr,operator]
+
+
+CHANGES: dict[str, Callable[[Transformer], None]] = {
+    "Adam": step_of(torch.optim.Adam),
+    "Adam, fused": step_of(torch.optim.Adam, fused=True),
+    "Adam, foreach": step_of(torch.optim.Adam, foreach=True),
+    "SGD": step_of(torch.optim.SGD),
+    "in place": in_place,
+    "in inference mode": in_inference_mode,
+    "load_state_dict": loaded,
+    "load_state_dict, assign": loaded_as_they_are,
+    "data": exchanged,
+    "another parameter": another_parameter,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_search_uses_the_weights_as_they_are_now(change: Callable[[Transformer], None]) -> None:
+    torch.manual_seed(2)
+    model, sources = opinionated(), [[5, 6, 7, EOS], [8, EOS], [9, 4, EOS]]
+    engine, config = Engine(model, CPU, autocast=False), SearchConfig(n_best=4)
+    before = engine.search(sources, config)
+    for _ in range(2):
+        change(model)
+        found = engine.search(sources, config)
+        assert found == Engine(model, CPU, autocast=False).search(sources, config)
+        assert found != before
+        before = found
+
+
+def test_matrices_are_prepared_once_while_the_weights_stay() -> None:
+    engine, source = Engine(opinionated(), CPU, autocast=False), [[5, 6, 7, EOS]]
+    first = engine.search(source, SearchConfig())
+    made = engine._decoder()
+    assert engine.search(source, SearchConfig()) == first
+    engine.score(source, source)
+    assert engine._decoder() is made
+
+
 @pytest.mark.parametrize("max_length", [9, 10, 11, 12])
 def test_a_sentence_may_be_as_long_as_the_model_takes(max_length: int) -> None:
     torch.manual_seed(1)
-    engine = Engine(small_model(max_length), torch.device("cpu"), autocast=False)
+    engine = Engine(small_model(max_length), CPU, autocast=False)
     longest = [*range(5, 4 + max_length), EOS]
     assert len(longest) == max_length
     alone, together = engine.score([longest], [longest])[0], engine.score([[6, EOS], longest], [[7, EOS], longest])[1]
@@ -114,4 +210,4 @@ def test_a_model_that_computes_no_numbers_is_an_error(value: float) -> None:
             if "feed_forward" in name:
                 parameter.fill_(value)
     with pytest.raises(DragomanError, match="no numbers"):
-        Engine(model, torch.device("cpu"), False).search([[5, EOS], [6, 7, EOS]], SearchConfig(beam=2))
+        Engine(model, CPU, False).search([[5, EOS], [6, 7, EOS]], SearchConfig(beam=2))

@@ -83,12 +83,76 @@ def test_what_is_masked_has_no_influence_even_when_it_is_huge() -> None:
     assert torch.equal(before, after)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_fused_kernel_of_pytorch_agrees(masked: bool) -> None:
-    query, key, value = qkv()
-    mask = some_mask() if masked else None
-    output, _ = scaled_dot_product_attention(query, key, value, mask)
-    assert_close(output, F.scaled_dot_product_attention(query, key, value, mask))
+MASKS = {
+    "none": None,
+    "cells": some_mask(),
+    "padding": padding_mask(torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 0, 0, 0, 0]]), 0),
+    "future": causal_mask(T, offset=S - T),
+    "both": padding_mask(torch.tensor([[1] * 6, [1, 1, 1, 1, 0, 0]]), 0) & causal_mask(T, offset=S - T),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 2e-2)]
+)
+def test_the_fused_kernel_of_pytorch_agrees(mask: Tensor | None, dtype: torch.dtype, tolerance: float) -> None:
+    query, key, value = (x.to(dtype) for x in qkv())
+    by_formula, _ = scaled_dot_product_attention(query, key, value, mask, need_weights=True)
+    assert_close(by_formula, F.scaled_dot_product_attention(query, key, value, mask), tolerance)
+    for needs_gradient in (True, False):
+        with torch.set_grad_enabled(needs_gradient):
+            output, none = scaled_dot_product_attention(query, key, value, mask)
+        assert none is None
+        assert_close(output, by_formula, tolerance)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_gradients_do_not_depend_on_whether_the_weights_are_asked_for(mask: Tensor | None) -> None:
+    gradients = []
+    for need_weights in (True, False):
+        query, key, value = (x.float().requires_grad_() for x in qkv())
+        output, _ = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
+        (output * torch.arange(K)).square().sum().backward()
+        gradients.append([query.grad, key.grad, value.grad])
+    for ours, theirs in zip(*gradients, strict=True):
+        assert ours is not None
+        assert theirs is not None
+        assert_close(ours, theirs, 1e-4)
+
+
+def test_the_fused_kernel_computes_where_neither_weights_nor_gradients_are_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dropouts = []
+
+    def spy(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        dropouts.append(dropout)
+        return query
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    for dtype in (torch.float32, torch.bfloat16):
+        query, key, value = (x.to(dtype) for x in qkv())
+        for without_gradient in (torch.no_grad, torch.inference_mode):
+            with without_gradient():
+                scaled_dot_product_attention(query, key, value, some_mask(), 0.3, need_weights=True)
+                assert dropouts == []
+                scaled_dot_product_attention(query, key, value, some_mask(), 0.3)
+            assert dropouts == [0.3]
+            dropouts.clear()
+    scaled_dot_product_attention(query, key, value, some_mask(), 0.3)  # in bf16 with a gradient the formula is faster
+    assert dropouts == []
+
+
+def test_a_query_without_anything_to_attend_to_does_not_spoil_the_others() -> None:
+    mask = some_mask()
+    mask[0, :, 1] = False
+    expected, _ = scaled_dot_product_attention(*qkv(), some_mask())
+    with torch.no_grad():
+        for need_weights in (False, True):
+            output, _ = scaled_dot_product_attention(*qkv(), mask, need_weights=need_weights)
+            output[0, :, 1] = expected[0, :, 1]
+            assert_close(output, expected)
 
 
 def test_asking_for_the_weights_does_not_change_the_output() -> None:
@@ -230,39 +294,6 @@ def test_appending_does_not_write_into_the_callers_tensors() -> None:
     cache.append(keys[:, :, :4], values[:, :, :4])  # a view, kept without a copy
     cache.append(torch.zeros(B, H, 3, K), torch.zeros(B, H, 3, K))
     assert torch.equal(keys, original)
-
-
-@pytest.mark.parametrize("rows", [[1, 0], [1, 1, 0, 1], [0], [1]])
-@pytest.mark.parametrize("steps", [1, 2, 17])
-def test_selecting_rows_reorders_repeats_and_drops_them_and_decoding_goes_on(rows: list[int], steps: int) -> None:
-    keys, values = keys_and_values(steps)
-    cache = KeyValueCache()
-    for step in range(steps):
-        cache.append(keys[:, :, step : step + 1], values[:, :, step : step + 1])
-    cache.select(torch.tensor(rows))
-    more = torch.randn(len(rows), H, 20, K)
-    all_keys, all_values = cache.append(more, -more)
-    assert torch.equal(all_keys, torch.cat([keys[rows], more], dim=2))
-    assert torch.equal(all_values, torch.cat([values[rows], -more], dim=2))
-    assert cache.length == steps + 20
-
-
-def test_repeated_rows_go_separate_ways_afterwards() -> None:
-    cache = KeyValueCache()
-    cache.append(*keys_and_values(3))
-    cache.select(torch.tensor([0, 0]))
-    new = torch.stack([torch.zeros(H, 1, K), torch.ones(H, 1, K)])
-    keys, _ = cache.append(new, new)
-    assert torch.equal(keys[0, :, :3], keys[1, :, :3])
-    assert (keys[0, :, 3] == 0).all()
-    assert (keys[1, :, 3] == 1).all()
-
-
-def test_selecting_from_an_empty_cache_leaves_it_empty() -> None:
-    cache = KeyValueCache()
-    cache.select(torch.tensor([1, 0]))
-    keys, values = keys_and_values(2)
-    assert torch.equal(cache.append(keys, values)[0], keys)
 
 
 def test_gradients_flow_through_the_first_append() -> None:

@@ -16,12 +16,32 @@ def noise(shape: tuple[int, ...], probability: float, seed: int = 0, dtype: torc
     return dropout(torch.ones(shape, dtype=dtype), probability)
 
 
+def calls(probability: float, count: int, size: int) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [dropout(torch.ones(size), probability) for _ in range(count)]
+
+
 @pytest.mark.parametrize("probability", RATES)
 def test_elements_are_dropped_with_the_given_probability(probability: float) -> None:
-    count = 400_000
-    dropped = (noise((count,), probability) == 0).sum().item()
-    sigma = math.sqrt(count * probability * (1 - probability))
-    assert abs(dropped - count * probability) < 4.5 * sigma
+    count, size = 1000, 1000
+    dropped = sum(int((noise == 0).sum()) for noise in calls(probability, count, size))
+    rest = probability * 256 % 1  # how often a call drops the larger one of two multiples of 1/256
+    sigma = math.sqrt(count * size * probability * (1 - probability) + count * rest * (1 - rest) * (size / 256) ** 2)
+    assert abs(dropped - count * size * probability) < 4.5 * sigma
+
+
+@pytest.mark.parametrize("probability", RATES)
+def test_a_single_call_keeps_to_a_multiple_of_a_256th_beside_the_probability(probability: float) -> None:
+    size = 400_000
+    sigma = math.sqrt(probability * (1 - probability) / size)
+    found = set()
+    for noise in calls(probability, 20, size):
+        dropped = (noise == 0).double().mean().item()
+        found.add(
+            min((math.floor(probability * 256), math.ceil(probability * 256)), key=lambda k: abs(k / 256 - dropped))
+        )
+        assert min(abs(k / 256 - dropped) for k in found) < 5 * sigma
+    assert len(found) == (1 if probability * 256 % 1 == 0 else 2)
 
 
 @pytest.mark.parametrize("probability", RATES)
@@ -33,22 +53,29 @@ def test_what_is_kept_is_scaled_by_exactly_the_inverse_of_the_keep_rate(probabil
 
 @pytest.mark.parametrize("probability", RATES)
 def test_the_mean_is_preserved(probability: float) -> None:
-    count = 400_000
-    sigma = math.sqrt(probability / (1 - probability) / count)
-    assert abs(noise((count,), probability).double().mean().item() - 1) < 4.5 * sigma
+    count, size = 1000, 1000
+    means = torch.stack([noise.double().mean() for noise in calls(probability, count, size)])
+    assert abs(means.mean().item() - 1) < 4.5 * means.std().item() / math.sqrt(count)
 
 
 def test_neighbours_are_dropped_independently_of_each_other() -> None:
-    # Four decisions come from one random word: each pair of the four must be uncorrelated, also with the next word.
+    # Eight decisions come from one random word: each pair of them must be uncorrelated, also with the next word.
     kept = (noise((400_000,), 0.5) != 0).double() * 2 - 1
-    for distance in (1, 2, 3, 4, 5, 8):
+    for distance in (1, 2, 3, 4, 5, 7, 8, 9, 16):
         correlation = (kept[:-distance] * kept[distance:]).mean().item()
         assert abs(correlation) < 5 / math.sqrt(400_000)
 
 
-def test_each_of_the_four_decisions_from_one_random_word_has_the_same_rate() -> None:
-    dropped = (noise((100_000, 4), 0.3) == 0).double().mean(0)
-    assert (dropped - 0.3).abs().max().item() < 5 * math.sqrt(0.3 * 0.7 / 100_000)
+def test_each_of_the_eight_decisions_from_one_random_word_has_the_same_rate() -> None:
+    dropped = (noise((100_000, 8), 0.25) == 0).double().mean(0)
+    assert (dropped - 0.25).abs().max().item() < 5 * math.sqrt(0.25 * 0.75 / 100_000)
+
+
+def test_a_very_small_probability_is_met_by_the_calls_that_drop_anything() -> None:
+    noises = calls(0.001, 2000, 1000)
+    assert any(torch.equal(noise, torch.full_like(noise, 1 / 0.999)) for noise in noises)
+    dropped = sum(int((noise == 0).sum()) for noise in noises)
+    assert dropped == pytest.approx(2000, abs=700)
 
 
 def test_the_same_seed_gives_the_same_noise_and_another_call_another() -> None:

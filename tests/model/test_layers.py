@@ -240,20 +240,18 @@ def test_layers_of_a_stack_share_no_parameters() -> None:
         assert not first & second
 
 
-def test_a_cache_counts_positions_and_gives_up_rows_and_sentences() -> None:
-    decoder, memory = randomised(Decoder(TINY)), rand(3, S, D, seed=6)
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_cache_counts_positions_and_stands_for_them(norm: Norm) -> None:
+    decoder, memory, x = randomised(Decoder(config(norm=norm))), rand(3, S, D, seed=6), rand(6, T, D)  # two each
     cache = decoder.start_cache(memory)
     assert cache.length == 0
-    x = rand(6, T, D)  # two hypotheses for each of three sentences
-    decoder(x, cache, causal_mask(T), None)
-    assert cache.length == T
-    rows, sentences = torch.tensor([5, 5, 0, 1]), torch.tensor([2, 0])
-    cache.select_hypotheses(rows)
-    cache.select_sentences(sentences)
-    new = rand(4, 1, D, seed=8)
-    fresh = decoder.start_cache(memory[sentences])
-    expected = decoder(torch.cat([x[rows], new], dim=1), fresh, causal_mask(T + 1), None)[:, -1:]
-    assert_close(decoder(new, cache, None, None), expected)
+    parts = []
+    for length in (1, 2):
+        start = cache.length
+        mask = causal_mask(length, offset=start)
+        parts.append(decoder(x[:, start : start + length], cache, mask, None))
+        assert cache.length == start + length
+    assert_close(torch.cat(parts, dim=1), decoder(x, decoder.start_cache(memory), causal_mask(T), None))
 
 
 # ---------------------------------------------------------------------------------------------- dropout

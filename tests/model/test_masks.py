@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dragoman.model.masks import causal_mask, padding_mask
+from dragoman.model.masks import causal_mask, own_position_mask, padding_mask
 
 
 def test_every_pad_symbol_is_hidden_and_nothing_else() -> None:
@@ -53,5 +53,15 @@ def test_the_conjunction_of_both_masks_hides_the_future_and_the_padding() -> Non
     assert both.tolist() == [[True, False, False], [True, False, False], [True, False, True]]
 
 
-def test_the_causal_mask_is_made_on_the_device_asked_for() -> None:
-    assert causal_mask(3, device=torch.device("meta")).device.type == "meta"
+@pytest.mark.parametrize("width", [1, 2, 5])
+def test_of_one_position_each_hypothesis_sees_what_it_wrote_itself(width: int) -> None:
+    mask = own_position_mask(width)
+    assert (mask.dtype, mask.shape) == (torch.bool, (1, 1, width, width))
+    for query in range(width):
+        for key in range(width):
+            assert mask[0, 0, query, key].item() == (query == key)
+
+
+def test_masks_are_made_on_the_device_asked_for() -> None:
+    for mask in (causal_mask(3, device=torch.device("meta")), own_position_mask(3, torch.device("meta"))):
+        assert mask.device.type == "meta"

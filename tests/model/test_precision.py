@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from dragoman.config import DragomanError
-from dragoman.model.precision import choose_device, use_bf16
 from dragoman.model import precision
+from dragoman.model.precision import choose_device, use_bf16
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
 

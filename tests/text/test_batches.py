@@ -105,6 +105,25 @@ def test_batches_are_about_as_full_as_the_budget_allows() -> None:
     assert np.median(sizes) > 0.85 * 4096
 
 
+LADDER = [*range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
+
+
+@pytest.mark.parametrize("size", range(1, 129))
+def test_the_sizes_of_batches_are_one_to_eight_and_four_for_every_doubling(size: int) -> None:
+    lengths = np.full(400, 4, dtype=np.int64)
+    allowed = max(step for step in LADDER if step <= size)
+    assert [len(batch) for batch in plan_in_order(lengths, 4 * size)[:2]] == [allowed] * 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 600))
+def test_of_all_batches_only_the_last_may_have_another_size(values: list[int], budget: int) -> None:
+    lengths = np.array(values, dtype=np.int64)
+    *full, _ = (len(batch) for batch in plan_in_order(lengths, budget))
+    assert set(full) <= set(LADDER)
+    assert sum(len(batch) not in LADDER for batch in plan_epoch(lengths, lengths, budget, 1, 0)) <= 1
+
+
 # ---- collating
 
 

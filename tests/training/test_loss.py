@@ -244,7 +244,7 @@ def test_in_bfloat16_loss_and_gradients_are_float32_and_as_close_as_plain_autogr
     )
     assert rounded.dtype == rounded_gradient.dtype == torch.float32
     assert rounded.item() == pytest.approx(exact.item(), rel=0.01)
-    assert rounded.item() == pytest.approx(plain.item(), rel=2e-6)  # the same products are rounded
+    assert rounded.item() == pytest.approx(plain.item(), rel=1e-5)  # all but the mean of the logits is rounded alike
     assert 1e-4 < error < 0.1  # without any error, nothing was computed in bf16
     assert error < 1.3 * plain_error
 
