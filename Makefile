@@ -1,5 +1,6 @@
 # The targets that people and CI call. Each does its own set-up; second runs skip what is done.
 PYTHON ?= python3
+DATA ?= multi30k
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -27,9 +28,20 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
-bench: $(READY)
-	$(BIN)/python benchmarks/preparation.py
-	$(BIN)/python benchmarks/memory.py
+# DATA: a folder with Multi30k's train, val and test_2016_flickr, .en and .de (github.com/multi30k/dataset, task 1, raw)
+bench: .bench/peers/.ready .bench/joeynmt/.ready
+	.bench/peers/bin/python benchmarks/speed.py $(DATA)
+	$(BIN)/python benchmarks/report.py
+
+.bench/peers/.ready: constraints.txt benchmarks/requirements-peers.txt | $(READY)
+	$(PYTHON) -m venv .bench/peers
+	.bench/peers/bin/python -m pip install --quiet -c constraints.txt -e . -r benchmarks/requirements-peers.txt
+	@touch $@
+
+.bench/joeynmt/.ready: constraints.txt benchmarks/requirements-joeynmt.txt
+	$(PYTHON) -m venv .bench/joeynmt
+	.bench/joeynmt/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-joeynmt.txt
+	@touch $@
 
 docs: demo
 	$(BIN)/python benchmarks/report.py
@@ -37,4 +49,4 @@ docs: demo
 	@echo "open site/index.html"
 
 clean:
-	rm -rf $(VENV) demo site build dist *.egg-info
+	rm -rf $(VENV) .bench demo site build dist *.egg-info

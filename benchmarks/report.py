@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from speed_report import is_comparison, tables
+
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
+    "speed-training": "Training, side by side with other toolkits",
+    "speed-decoding": "Translating, side by side with other toolkits",
     "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
@@ -52,8 +56,9 @@ def render() -> str:
             f"{hardware['cores']} cores of {hardware['processor']}{' with AMX' if hardware['amx'] else ''}, "
             f"{hardware['memory_gib']} GiB, Python {hardware['python']}, torch {hardware['torch']}"
         )
-        table = "\n".join(row for row in rows(record["result"]))
-        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n| | |\n|---|---|\n{table}\n")
+        plain = ["| | |", "|---|---|", *rows(record["result"])]
+        table = tables(record) if is_comparison(record) else "\n".join(plain)
+        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")
     return "\n".join(parts)
 
 

@@ -239,7 +239,7 @@ class SearchConfig:
     """Fewest subwords before the end of the sentence."""
     max_length: int = 50
     """Most subwords beyond the length of the source (section 6.1)."""
-    batch_tokens: int = 4096
+    batch_tokens: int = 8192
     """Budget of one batch: sentences × beam × longest source."""
     long: Literal["split", "truncate", "error"] = "split"
     """Lines that are too long: split those longer than any in training at sentence ends and join the translations;

@@ -10,6 +10,7 @@ import torch
 
 import dragoman
 from dragoman import SearchConfig, Transformer, Translator
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, OptimizerConfig, TrainConfig
 from dragoman.model.memory import keep_freed_memory
 from dragoman.text.batches import Batch
@@ -73,9 +74,9 @@ def prepare_training(request: Message) -> MeasuringProducts:
 
 def prepare_decoding(request: Message) -> DecodingSession:
     """Load the model folder."""
-    translator = Translator.load(request["model"])
-    if request["precision"] == "bf16":
-        translator = Translator(translator.folder, autocast=True)
+    folder = ModelFolder.load(request["model"])
+    bf16 = request["precision"] == "bf16"
+    translator = Translator(folder, autocast=bf16, workers=request["threads"])  # as the command line does
 
     def translate(lines: Sequence[str], beam: int) -> list[str]:
         found = translator.translate(lines, SearchConfig(beam=beam, length_penalty=request["length_penalty"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import multiprocessing
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -94,9 +95,9 @@ def _start(compute: Callable[[list[int]], Sequence[Result]], workers: int) -> It
         yield lambda batch: _settled(_unless_out_of_memory(compute, batch))
         return
     fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, fork, _begin_work, (compute,)) as pool:
+    with ProcessPoolExecutor(workers, fork, _begin_work, (compute, os.getpid())) as pool:
         try:
-            yield lambda batch: pool.submit(_work, batch)
+            yield lambda batch: _submitted(pool, batch)
         except BrokenProcessPool:
             raise DragomanError(
                 "a process that translated was killed, perhaps because the memory is short: try --workers 1"
@@ -111,10 +112,19 @@ def _settled(value: Sequence[Result] | None) -> Future[Sequence[Result] | None]:
     return done
 
 
+def _submitted(pool: ProcessPoolExecutor, batch: list[int]) -> Future[Sequence[Any] | None]:
+    """Give a batch to a worker; one that starts now inherits that Ctrl-C is not for it."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(_work, batch)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 _compute: Callable[[list[int]], Sequence[Any]]  # of a process that works for another
 
 
-def _begin_work(compute: Callable[[list[int]], Sequence[Any]]) -> None:
+def _begin_work(compute: Callable[[list[int]], Sequence[Any]], parent: int) -> None:
     """Get ready in a new process: it ends with the one it works for, which alone reacts to Ctrl-C."""
     global _compute
     _compute = compute
@@ -123,6 +133,8 @@ def _begin_work(compute: Callable[[list[int]], Sequence[Any]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before that
+        os._exit(1)
 
 
 def _work(batch: list[int]) -> Sequence[Any] | None:

@@ -1,0 +1,65 @@
+"""The tables of the comparison with the peers, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def is_comparison(record: Record) -> bool:
+    """Whether a results file holds one."""
+    return "versions" in record
+
+
+def tables(record: Record) -> str:
+    """All tables of a results file, after the versions of what took part."""
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
+    settings = record["settings"]
+    parts = [
+        f"{settings['threads']} threads each, {settings['repeats']} rounds; {versions}; commit {record['commit']}."
+    ]
+    result = record["result"]
+    parts += list(_decoding(result) if "ways" in result else _training(result))
+    return "\n\n".join(parts)
+
+
+def _training(result: Record) -> Iterable[str]:
+    for size, precisions in result.items():
+        for precision, found in precisions.items():
+            rows = [
+                (name, *_speed(row), f"{row['ratio']:.2f}") for name, row in found["target_tokens_per_second"].items()
+            ]
+            yield f"**{size}, {precision}**"
+            yield _table(("", "target tokens/s", "least – greatest", "Dragoman is so many times as fast"), rows)
+            rates = found["machine_gflops"]
+            yield (
+                f"Dragoman computes at {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate "
+                f"for large products in {precision} (bf16 {rates['bf16']['median']:,.0f}, "
+                f"fp32 {rates['fp32']['median']:,.0f} GFLOP/s)."
+            )
+
+
+def _decoding(result: Record) -> Iterable[str]:
+    for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
+        each = "one" in mode
+        rows = [
+            (name, *_speed(row), f"{row.get('ratio_bf16', 0):.2f}", f"{row['bleu']:.2f}", f"{row['equal_lines']:.1%}")
+            for name, row in result[mode].items()
+        ]
+        unit = "milliseconds a sentence" if each else "sentences/s"
+        yield f"**{mode}**"
+        yield _table(
+            ("", unit, "least – greatest", "Dragoman bf16 is so many times as fast", "BLEU", "lines as Dragoman fp32"),
+            rows,
+        )
+
+
+def _speed(row: Record) -> tuple[str, str]:
+    return f"{row['median']:,.4g}", f"{row['min']:,.4g} – {row['max']:,.4g}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
