@@ -58,10 +58,9 @@ def competitors(settings: Settings) -> list[Competitor]:
 
 
 def modes_of(name: str) -> list[str]:
-    """What a competitor is measured in: one sentence at a time leaves all but one of several workers idle."""
-    several_workers = name.startswith("ctranslate2") and " 1x" not in name
+    """What a competitor is measured in; of several workers one at a time takes the sentences one by one."""
     slow = name.startswith("joeynmt")
-    return [mode for mode in MODES if not (MODES[mode]["each"] and (several_workers or slow))]
+    return [mode for mode in MODES if not (MODES[mode]["each"] and slow)]
 
 
 def make_model(settings: Settings) -> tuple[Path, dict[str, Any]]:
