@@ -281,7 +281,8 @@ def test_every_peer_competes_in_what_it_can_do(tmp_path: Path) -> None:
     chosen = decoding_contest.competitors(settings(tmp_path, peers=("marian",), precisions=("bf16",)))
     assert [competitor.name for competitor in chosen] == ["dragoman bf16", "marian bf16"]
     assert decoding_contest.modes_of("ctranslate2 int8 1x2") == list(decoding_contest.MODES)
-    assert len(decoding_contest.modes_of("ctranslate2 int8 2x1")) == len(decoding_contest.modes_of("joeynmt fp32")) == 2
+    assert decoding_contest.modes_of("ctranslate2 int8 2x1") == list(decoding_contest.MODES)
+    assert len(decoding_contest.modes_of("joeynmt fp32")) == 2
 
 
 def test_other_work_is_told(tmp_path: Path) -> None:
