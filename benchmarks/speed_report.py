@@ -57,7 +57,8 @@ def _decoding(result: Record) -> Iterable[str]:
 
 
 def _speed(row: Record) -> tuple[str, str]:
-    return f"{row['median']:,.4g}", f"{row['min']:,.4g} – {row['max']:,.4g}"
+    median, least, greatest = (f"{row[key]:,.{0 if row[key] >= 100 else 1}f}" for key in ("median", "min", "max"))
+    return median, f"{least} – {greatest}"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
