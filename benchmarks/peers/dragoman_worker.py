@@ -28,7 +28,7 @@ class MeasuringProducts:
     """A session that can also measure the machine's own rate ("rate")."""
 
     def __init__(self, session: TrainingSession) -> None:
-        """Add that to this session."""
+        """Wrap a session that measures training."""
         self.facts = session.facts
         self._session = session
 
