@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from quality_report import is_time_to_quality, quality_tables
 from speed_report import is_comparison, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
     "speed-training": "Training, side by side with other toolkits",
     "speed-decoding": "Translating, side by side with other toolkits",
+    "time-to-quality": "Minutes from raw text to a given quality, side by side",
     "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
@@ -27,6 +29,8 @@ TITLES = {
     "doctor": "Examining parallel text",
     "memory": "Memory of training the base model",
     "preparation": "Preparing two million sentence pairs",
+    "growth": "How cost grows: with the length, with the size of the text, and at the start",
+    "processors": "Processors without AMX or AVX-512, imitated by limiting what this one may use",
 }
 
 
@@ -57,7 +61,10 @@ def render() -> str:
             f"{hardware['memory_gib']} GiB, Python {hardware['python']}, torch {hardware['torch']}"
         )
         plain = ["| | |", "|---|---|", *rows(record["result"])]
-        table = tables(record) if is_comparison(record) else "\n".join(plain)
+        if is_time_to_quality(record):
+            table = quality_tables(record)
+        else:
+            table = tables(record) if is_comparison(record) else "\n".join(plain)
         parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")
     return "\n".join(parts)
 

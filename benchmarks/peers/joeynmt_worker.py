@@ -21,7 +21,7 @@ from joeynmt.model import Model, build_model
 from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from peers.batches import (
     BETAS,
@@ -37,8 +37,9 @@ from peers.batches import (
     read_batches,
 )
 from peers.convert import SUBWORDS_FILE, read_plain, to_joeynmt
+from peers.learning import SEED, Learner, LearningSession
 from peers.protocol import Message, Session, serve
-from peers.sessions import DecodingSession, TrainingSession, in_sorted_batches
+from peers.sessions import DecodingSession, TrainingSession, Translate, in_sorted_batches
 from peers.shape import Shape
 
 BATCH_SENTENCES = 64
@@ -108,12 +109,16 @@ def make_batch(source: NDArray[np.int64], target_output: NDArray[np.int64] | Non
     )
 
 
-def make_step(model: Model) -> Callable[[Arrays], None]:
-    """The step of its TrainManager, without what that logs; its Adam is the plain one, a parameter at a time."""
-    model.loss_function = ("crossentropy", LABEL_SMOOTHING)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
+def make_optimizer(model: Model) -> torch.optim.Adam:
+    """Its Adam: the plain one, a parameter at a time."""
+    return torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
 
-    def step(arrays: Arrays) -> None:
+
+def make_step(model: Model, optimizer: torch.optim.Optimizer) -> Callable[[Arrays], Any]:
+    """The step of its TrainManager, without what that logs; returns the loss per target token, a scalar tensor."""
+    model.loss_function = ("crossentropy", LABEL_SMOOTHING)
+
+    def step(arrays: Arrays) -> Tensor:
         batch = make_batch(arrays.source, arrays.target_output)
         model.train()
         batch.sort_by_src_length()
@@ -124,17 +129,38 @@ def make_step(model: Model) -> Callable[[Arrays], None]:
         nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
         model.zero_grad()
+        return value.detach()  # type: ignore[no-any-return]
 
     return step
 
 
+def facts_of(model: Model) -> Message:
+    """What there is to know about a model that is trained."""
+    return {"versions": _VERSIONS, "parameters": sum(p.numel() for p in model.parameters())}
+
+
 def prepare_training(request: Message) -> TrainingSession:
     """Make the model and warm it up."""
-    torch.manual_seed(1)
+    torch.manual_seed(SEED)
     shape = Shape(**request["shape"])
     model = make_model(shape, [f"piece-{number}" for number in range(shape.vocab_size - len(_NAMES))])
-    facts = {"versions": _VERSIONS, "parameters": sum(p.numel() for p in model.parameters())}
-    return TrainingSession(make_step(model), read_batches(request["batches"]), facts)
+    step = make_step(model, make_optimizer(model))
+    return TrainingSession(step, read_batches(request["batches"]), facts_of(model))
+
+
+def prepare_learning(request: Message) -> LearningSession:
+    """Make the model with its own random weights."""
+    torch.manual_seed(SEED)
+    subwords = sentencepiece.SentencePieceProcessor(model_file=request["subwords"])
+    model = make_model(Shape(**request["shape"]), pieces_of(subwords))
+    optimizer = make_optimizer(model)
+    translate = make_translate(model, subwords, request["length_penalty"])
+    return LearningSession(Learner(model, optimizer, make_step(model, optimizer), translate, facts_of(model)), request)
+
+
+def pieces_of(subwords: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """The vocabulary but for the four special symbols."""
+    return [subwords.id_to_piece(i) for i in range(len(_NAMES), len(subwords))]
 
 
 def translate_batch(model: Model, sources: list[list[int]], beam: int, length_penalty: float) -> list[list[int]]:
@@ -159,28 +185,38 @@ def _until_end(ids: list[int]) -> list[int]:
     return [i for i in ids[:end] if i > EOS]
 
 
+def make_translate(model: Model, subwords: sentencepiece.SentencePieceProcessor, length_penalty: float) -> Translate:
+    """From raw lines to raw lines, in sorted batches."""
+
+    def translate(lines: Sequence[str], beam: int) -> list[str]:
+        ids = [[*subword, EOS] for subword in subwords.encode(list(lines))]
+        found = in_sorted_batches(lambda some: translate_batch(model, some, beam, length_penalty), ids, BATCH_SENTENCES)
+        return subwords.decode(found)  # type: ignore[no-any-return]
+
+    return translate
+
+
 def prepare_decoding(request: Message) -> DecodingSession:
     """Load the converted model."""
     subwords = sentencepiece.SentencePieceProcessor(model_file=f"{request['plain']}/{SUBWORDS_FILE}")
     shape, weights = read_plain(request["plain"])
-    model = make_model(shape, [subwords.id_to_piece(i) for i in range(len(_NAMES), len(subwords))])
+    model = make_model(shape, pieces_of(subwords))
     missing, unknown = model.load_state_dict(to_joeynmt(weights), strict=False)
     if unknown or any(not name.endswith(".pe") for name in missing):
         raise ValueError(f"the weights do not fit: {missing}, {unknown}")
     model.eval()
-
-    def translate(lines: Sequence[str], beam: int) -> list[str]:
-        ids = [[*subword, EOS] for subword in subwords.encode(list(lines))]
-        penalty = request["length_penalty"]
-        found = in_sorted_batches(lambda some: translate_batch(model, some, beam, penalty), ids, BATCH_SENTENCES)
-        return subwords.decode(found)  # type: ignore[no-any-return]
-
+    translate = make_translate(model, subwords, request["length_penalty"])
     return DecodingSession(translate, request["sources"], {"versions": _VERSIONS})
 
 
 def prepare(request: Message) -> Session:
     """A session of the kind that the request names."""
-    return prepare_training(request) if request["task"] == "training" else prepare_decoding(request)
+    kinds: dict[str, Callable[[Message], Session]] = {
+        "training": prepare_training,
+        "learning": prepare_learning,
+        "decoding": prepare_decoding,
+    }
+    return kinds[request["task"]](request)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from peers.batches import BOS, EOS, PAD, UNK, read_batches
 from peers.convert import SUBWORDS_FILE, read_plain, to_marian
+from peers.learning import SEED, Learner, LearningSession
 from peers.protocol import Message, Session, serve
-from peers.sessions import DecodingSession, TrainingSession, fastest, in_sorted_batches
+from peers.sessions import DecodingSession, TrainingSession, Translate, fastest, in_sorted_batches
 from peers.shape import Shape
-from peers.stepping import smoothed_cross_entropy, torch_step
+from peers.stepping import Loss, adam, smoothed_cross_entropy, torch_step
 
 BATCH_SENTENCES = 64
 TRIAL_LINES = 128
@@ -64,19 +65,43 @@ def load(folder: str) -> MarianMTModel:
     return model.eval()
 
 
-def prepare_training(request: Message) -> TrainingSession:
-    """Make the model and warm it up."""
-    torch.manual_seed(1)
-    model = MarianMTModel(marian_config(Shape(**request["shape"]))).train()
+def make_model(request: Message) -> MarianMTModel:
+    """A model with the library's own random weights, for training."""
+    torch.manual_seed(SEED)
+    return MarianMTModel(marian_config(Shape(**request["shape"]))).train()
+
+
+def make_loss(model: MarianMTModel) -> Loss:
+    """Its logits, and PyTorch's smoothed cross-entropy."""
 
     def loss(source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         found = model(source, attention_mask=source != PAD, decoder_input_ids=target_input, use_cache=False)
         return smoothed_cross_entropy(found.logits, target_output)
 
-    step = torch_step(model.parameters(), loss, request["precision"] == "bf16")
+    return loss
+
+
+def facts_of(model: MarianMTModel) -> Message:
+    """What there is to know about a model that is trained."""
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    facts = {"versions": _VERSIONS, "parameters": trained, "attention": model.config._attn_implementation}
-    return TrainingSession(step, read_batches(request["batches"]), facts)
+    return {"versions": _VERSIONS, "parameters": trained, "attention": model.config._attn_implementation}
+
+
+def prepare_training(request: Message) -> TrainingSession:
+    """Make the model and warm it up."""
+    model = make_model(request)
+    step = torch_step(model.parameters(), make_loss(model), request["precision"] == "bf16")
+    return TrainingSession(step, read_batches(request["batches"]), facts_of(model))
+
+
+def prepare_learning(request: Message) -> LearningSession:
+    """Make the model; it learns in the request's precision, and is scored in fp32."""
+    model = make_model(request)
+    optimizer = adam(model.parameters())
+    step = torch_step(model.parameters(), make_loss(model), request["precision"] == "bf16", optimizer=optimizer)
+    subwords = sentencepiece.SentencePieceProcessor(model_file=request["subwords"])
+    translate = make_translate(model, subwords, request["length_penalty"])
+    return LearningSession(Learner(model, optimizer, step, translate, facts_of(model)), request)
 
 
 def generate(model: MarianMTModel, sources: list[list[int]], beam: int, length_penalty: float) -> list[list[int]]:
@@ -100,21 +125,30 @@ def generate(model: MarianMTModel, sources: list[list[int]], beam: int, length_p
     return [ids[: len(source) + MORE_TOKENS] for ids, source in zip(written, sources, strict=True)]
 
 
+def make_translate(
+    model: MarianMTModel,
+    subwords: sentencepiece.SentencePieceProcessor,
+    length_penalty: float,
+    precision: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Translate:
+    """From raw lines to raw lines, in sorted batches; precision is the context to compute in."""
+
+    def translate(lines: Sequence[str], beam: int) -> list[str]:
+        ids = [[*subword, EOS] for subword in subwords.encode(list(lines))]
+        with torch.inference_mode(), precision():
+            found = in_sorted_batches(lambda some: generate(model, some, beam, length_penalty), ids, BATCH_SENTENCES)
+        return subwords.decode(found)  # type: ignore[no-any-return]
+
+    return translate
+
+
 def prepare_decoding(request: Message) -> DecodingSession:
     """Load the converted model; of the two ways to bf16, take the faster one."""
     subwords = sentencepiece.SentencePieceProcessor(model_file=f"{request['plain']}/{SUBWORDS_FILE}")
     model = load(request["plain"])
 
-    def way(model: MarianMTModel, precision: Callable[[], AbstractContextManager[None]]) -> Callable[..., list[str]]:
-        def translate(lines: Sequence[str], beam: int) -> list[str]:
-            ids = [[*subword, EOS] for subword in subwords.encode(list(lines))]
-            with torch.inference_mode(), precision():
-                found = in_sorted_batches(
-                    lambda some: generate(model, some, beam, request["length_penalty"]), ids, BATCH_SENTENCES
-                )
-            return subwords.decode(found)  # type: ignore[no-any-return]
-
-        return translate
+    def way(model: MarianMTModel, precision: Callable[[], AbstractContextManager[None]]) -> Translate:
+        return make_translate(model, subwords, request["length_penalty"], precision)
 
     ways = {"fp32": way(model, nullcontext)}
     if request["precision"] == "bf16":
@@ -130,7 +164,12 @@ def prepare_decoding(request: Message) -> DecodingSession:
 
 def prepare(request: Message) -> Session:
     """A session of the kind that the request names."""
-    return prepare_training(request) if request["task"] == "training" else prepare_decoding(request)
+    kinds: dict[str, Callable[[Message], Session]] = {
+        "training": prepare_training,
+        "learning": prepare_learning,
+        "decoding": prepare_decoding,
+    }
+    return kinds[request["task"]](request)
 
 
 if __name__ == "__main__":

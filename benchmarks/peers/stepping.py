@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,21 +15,32 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(source (B, S), target_input (B, T), target_output (B, T)) -> mean loss of the real tokens."""
 
 
+def adam(parameters: Iterable[nn.Parameter], fused: bool = True) -> torch.optim.Adam:
+    """Adam for those of the parameters that are trained, with its fused kernel or without."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    return torch.optim.Adam(trained, lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, fused=fused)
+
+
 def torch_step(
-    parameters: Iterable[nn.Parameter], loss: Loss, bf16: bool, fused: bool = True
-) -> Callable[[Arrays], None]:
-    """Forward, backward, clip, Adam.
+    parameters: Iterable[nn.Parameter],
+    loss: Loss,
+    bf16: bool,
+    fused: bool = True,
+    optimizer: torch.optim.Optimizer | None = None,
+) -> Callable[[Arrays], Any]:
+    """Forward, backward, clip, Adam; each step returns its loss, a scalar tensor, for those who look at it.
 
     Args:
         parameters: of the model, which is in training mode.
         loss: of the model.
         bf16: compute it under autocast.
         fused: use Adam's fused kernel.
+        optimizer: for these parameters, where Adam at a constant rate is not what is wanted.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=LEARNING_RATE, betas=BETAS, eps=EPSILON, fused=fused)
+    optimizer = optimizer or adam(trained, fused)
 
-    def step(batch: Arrays) -> None:
+    def step(batch: Arrays) -> Tensor:
         ids = [torch.from_numpy(array) for array in (batch.source, batch.target_input, batch.target_output)]
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             value = loss(*ids)
@@ -36,6 +48,7 @@ def torch_step(
         nn.utils.clip_grad_norm_(trained, CLIP_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return value.detach()
 
     return step
 

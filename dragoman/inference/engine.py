@@ -20,6 +20,8 @@ from dragoman.model.stepwise import StepwiseDecoder, StepwiseState
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
 
+_CACHED = 2**16  # numbers
+
 
 class Engine:
     """A model that searches, and that reads given translations."""
@@ -38,7 +40,7 @@ class Engine:
         Args:
             sources: ids, each ending in EOS.
             config: beam, length penalty, …
-            more_rules: beside those that always apply.
+            more_rules: applied before those that always apply.
 
         Raises:
             ConfigError: min_length is more than the model can write.
@@ -47,16 +49,17 @@ class Engine:
         with self._evaluating():
             source = self._padded(sources)
             source_mask = padding_mask(source, PAD)
-            decoder = self._decoder()
+            decoder = self.decoder()
             state = decoder.start(self.model.encode(source, source_mask), source_mask)
             longest = self.model.config.max_length - 1
             _require_room(config, longest)
             max_lengths = [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]
-            rules: list[Rule] = [NEVER_WRITTEN, MinLength(config.min_length), *more_rules]
+            rules: list[Rule] = [*more_rules, NEVER_WRITTEN, MinLength(config.min_length)]
 
-            def step(last: Tensor, state: SearchState) -> Tensor:
+            def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
                 assert isinstance(state, StepwiseState)
-                return decoder.step(last, state).float().log_softmax(dim=-1)  # (N, V)
+                logits = decoder.step(last, state)
+                return logits, log_sums(logits)
 
             found = search(step, state, max_lengths, config, rules, self.device)
             if not all(found):
@@ -89,7 +92,7 @@ class Engine:
         """The sentences (B, longest); rounded up to a multiple, the length may be more than the model takes."""
         return torch.from_numpy(pad_right(sentences, self.model.config.max_length)).to(self.device)
 
-    def _decoder(self) -> StepwiseDecoder:
+    def decoder(self) -> StepwiseDecoder:
         """The model's decoder as it is now: made again where weights have changed since."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
         # A look at one number of each, too: fused optimizers change weights without counting versions.
@@ -117,3 +120,12 @@ class Engine:
 def _require_room(config: SearchConfig, longest: int) -> None:
     if config.min_length > longest:
         raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
+
+
+def log_sums(logits: Tensor) -> Tensor:
+    """Σ exp of each row of logits (N, V), in float32, as a logarithm (N,).
+
+    On a CPU in blocks of rows that stay in its cache meanwhile.
+    """
+    rows = max(1, _CACHED // logits.size(1)) if logits.device.type == "cpu" else len(logits)
+    return torch.cat([block.float().logsumexp(dim=1) for block in torch.split(logits, rows)])

@@ -13,7 +13,7 @@ from torch import Tensor
 from dragoman.config import BOS, EOS, PAD, UNK
 
 Rule = Callable[[Tensor, Tensor], Tensor]
-"""(log_probs (N, V), tokens so far (N, T)) -> log_probs (N, V), with -inf where a token may not follow.
+"""(logits (N, V), tokens so far (N, T)) -> logits (N, V), with -inf where a token may not follow; may change its input.
 
 What is left is not normalised again: a hypothesis keeps the probability the model gave it.
 """
@@ -39,10 +39,10 @@ class Forbid:
 
     tokens: Sequence[int]
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
         """Rule out the tokens, in place."""
-        log_probs[:, list(self.tokens)] = -float("inf")
-        return log_probs
+        logits[:, list(self.tokens)] = -float("inf")
+        return logits
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class MinLength:
 
     length: int
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
         """Rule out the end, in place."""
         if tokens.size(1) < self.length:
-            log_probs[:, EOS] = -float("inf")
-        return log_probs
+            logits[:, EOS] = -float("inf")
+        return logits
 
 
 NEVER_WRITTEN = Forbid((PAD, UNK, BOS))

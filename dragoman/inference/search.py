@@ -45,8 +45,9 @@ class SearchState(Protocol):
         """
 
 
-Step = Callable[[Tensor, SearchState], Tensor]
-"""(last tokens (N,), state) -> log-probabilities (N, V) of the next token; the state moves on by one position."""
+Step = Callable[[Tensor, SearchState], tuple[Tensor, Tensor]]
+"""(last tokens (N,), state) -> logits of the next token (N, V) and the logarithm of the sum of their exponentials (N,),
+whose difference is the log-probability; the state moves on by one position."""
 
 
 @dataclass
@@ -81,7 +82,7 @@ def search(
         state: what step remembers; this function reorders it.
         max_lengths: most tokens for each sentence, the end not counted, (B).
         config: beam, length penalty, n-best.
-        rules: applied to the log-probabilities in turn.
+        rules: applied to the logits in turn.
         device: where step's tensors are.
 
     Returns:
@@ -98,10 +99,10 @@ def search(
     )
     last = torch.full((len(max_lengths),), BOS, dtype=torch.long, device=device)
     while beam.sentences:
-        log_probs = step(last, state)
+        logits, totals = step(last, state)
         for rule in rules:
-            log_probs = rule(log_probs, beam.tokens)
-        scores, parents, tokens = _best_continuations(beam, log_probs, 2 * config.beam)
+            logits = rule(logits, beam.tokens)
+        scores, parents, tokens = _best_continuations(beam, logits, totals, 2 * config.beam)
         ends = (tokens == EOS) & (scores > _IMPOSSIBLE)
         _finish(beam, finished, scores, parents, ends[:, : config.beam], penalty)
         scores, order = scores.masked_fill(tokens == EOS, _IMPOSSIBLE).sort(dim=1, descending=True, stable=True)
@@ -111,54 +112,54 @@ def search(
     return [sorted(hypotheses, key=lambda h: -h.score)[: config.n_best] for hypotheses in finished]
 
 
-def _best_continuations(beam: _Beam, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """The best continuations of each sentence: scores, parent hypotheses and tokens, (B, count) each."""
-    batch, vocabulary = len(beam.sentences), log_probs.size(1)
+    batch, vocabulary = len(beam.sentences), logits.size(1)
     at_limit = [length == beam.tokens.size(1) + 1 for length in beam.limits]
     if any(at_limit):  # nothing but the end fits
-        full = torch.tensor(at_limit, device=log_probs.device).repeat_interleave(beam.width)
-        only_end = torch.full_like(log_probs[full], _IMPOSSIBLE)
-        only_end[:, EOS] = log_probs[full, EOS]
-        log_probs = log_probs.clone()
-        log_probs[full] = only_end
-    scores, flat = _stable_topk(beam.scores, log_probs.reshape(batch, beam.width, -1), count)
+        full = torch.tensor(at_limit, device=logits.device).repeat_interleave(beam.width)
+        only_end = torch.full_like(logits[full], _IMPOSSIBLE)
+        only_end[:, EOS] = logits[full, EOS]
+        logits = logits.clone()
+        logits[full] = only_end
+    scores, flat = _stable_topk(beam.scores - totals.view(batch, -1), logits.view(batch, beam.width, -1), count)
     return scores, flat // vocabulary, flat % vocabulary
 
 
-def _stable_topk(scores: Tensor, log_probs: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest scores[b, w] + log_probs[b, w, v] of each b and their places w * V + v, best first.
+def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest scores[b, w] + logits[b, w, v] of each b and their places w * V + v, best first.
 
     Of equal values the first ones. Reads the B * W * V values once: the best ones lie in the groups with the greatest
     maxima, so only those groups are searched.
 
     Args:
         scores: (B, W).
-        log_probs: (B, W, V).
+        logits: (B, W, V).
         count: how many; all there are if that is less.
 
     Returns:
         Values and places, (B, count) each.
     """
-    batch, width, vocabulary = log_probs.shape
+    batch, width, vocabulary = logits.shape
     rounds = vocabulary // _GROUPS  # group g has the tokens g, g + GROUPS, g + 2 GROUPS, …
     if rounds < 2 or 2 * count > _GROUPS:
-        return _ordered_topk((scores[:, :, None] + log_probs).view(batch, -1), None, count)
+        return _ordered_topk((scores[:, :, None] + logits).view(batch, -1), None, count)
     whole = rounds * _GROUPS
-    maxima = log_probs[:, :, :whole].view(batch, width, rounds, _GROUPS).amax(dim=2)  # (B, W, G)
-    rest = log_probs[:, :, whole:]
+    maxima = logits[:, :, :whole].view(batch, width, rounds, _GROUPS).amax(dim=2)  # (B, W, G)
+    rest = logits[:, :, whole:]
     maxima[:, :, : rest.size(2)] = torch.maximum(maxima[:, :, : rest.size(2)], rest)
     best, groups = (maxima + scores[:, :, None]).view(batch, -1).topk(2 * count, dim=1)
     parents, first = groups // _GROUPS, groups % _GROUPS  # (B, 2 count)
     tokens = first[:, :, None] + torch.arange(0, vocabulary, _GROUPS, device=first.device)  # (B, 2 count, rounds + 1)
     places = (parents[:, :, None] * vocabulary + tokens.clamp(max=vocabulary - 1)).view(batch, -1)
-    values = log_probs.view(batch, -1).gather(1, places)
+    values = logits.view(batch, -1).gather(1, places)
     values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
     values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
     found, where = _ordered_topk(values, places, count)
     # Where the last of the groups looked at reaches as high as the last value found, one left out may do so, too.
     doubtful = (best[:, -1] >= found[:, -1]) & (found[:, -1] > _IMPOSSIBLE)
     if doubtful.any():
-        sums = (scores[doubtful, :, None] + log_probs[doubtful]).view(-1, width * vocabulary)
+        sums = (scores[doubtful, :, None] + logits[doubtful]).view(-1, width * vocabulary)
         found[doubtful], where[doubtful] = _ordered_topk(sums, None, count)
     return found, where
 

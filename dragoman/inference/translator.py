@@ -18,6 +18,7 @@ from dragoman.inference.engine import Engine
 from dragoman.inference.long_lines import WIDEST, longest_prefix, split_line, squeeze
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translation import PairScore, Part, Translation, join_alignments, join_translations
+from dragoman.inference.workers import Workers
 from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
 from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
@@ -57,14 +58,15 @@ class Translator:
             device: where to compute.
             autocast: compute matrix products in bf16.
             workers: processes that translate at the same time, with one thread each; 1 translates in this process,
-                with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them.
+                with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them. They
+                start with the first text that makes more than one batch, and end with the translator.
         """
-        self.workers = workers
         self.device = torch.device(device)
         self.folder = folder
         self.model: Transformer = folder.model.to(self.device)
         self.vocabulary = folder.vocabulary
         self.engine = Engine(self.model, self.device, autocast)
+        self._workers = Workers(self.engine.search, self.engine.decoder, workers)
 
     @staticmethod
     def load(folder: Path | str, device: torch.device | str = "cpu") -> Translator:
@@ -133,7 +135,8 @@ class Translator:
         sources = self._encode([source for source, _ in pairs], "source", numbers)
         targets = self._encode([target for _, target in pairs], "target", numbers)
         log_probs = in_batches(
-            lambda batch: self.engine.score([sources[i] for i in batch], [targets[i] for i in batch]),
+            self.engine.score,
+            lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
             [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
             batch_tokens,
             _FORCE_CURE,
@@ -176,7 +179,7 @@ class Translator:
             return [self._align(row, encoded[i], targets[i], unit) for row, i in zip(weights, batch, strict=True)]
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
-        alignments = iter(in_batches(compute, lengths, _ALIGNED_TOKENS, _FORCE_CURE))
+        alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, _FORCE_CURE))
         spaced = has_spaces(self.folder.direction.target)
         return [
             join_alignments(translation.parts, list(islice(alignments, len(translation.parts))), unit, spaced)
@@ -274,12 +277,13 @@ class Translator:
         self, stretches: Sequence[_Stretch], config: SearchConfig, progress: Callable[[int], None] | None
     ) -> list[list[Hypothesis]]:
         return in_batches(
-            lambda batch: self.engine.search([stretches[i].ids for i in batch], config),
+            self.engine.search,
+            lambda batch: ([stretches[i].ids for i in batch], config),
             [len(stretch.ids) for stretch in stretches],
             max(1, config.batch_tokens // config.beam),
             _SEARCH_CURE,
             progress,
-            self.workers,
+            self._workers,
         )
 
     def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:

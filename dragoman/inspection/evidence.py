@@ -31,15 +31,15 @@ class BeamRecorder:
         """Of every hypothesis seen, by its tokens; parents before children."""
         self._before: dict[tuple[int, ...], Tensor] = {}
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """Look at the hypotheses (N, T) and what may follow them (N, V); returns log_probs as they are."""
+    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Look at the hypotheses (N, T) and what may follow them (N, V); returns the logits as they are."""
         open_now = [tuple(row) for row in tokens.tolist()]
         for hypothesis in open_now:
             if hypothesis:
                 last_step = float(self._before[hypothesis[:-1]][hypothesis[-1]])
                 self.log_probs[hypothesis] = self.log_probs.get(hypothesis[:-1], 0.0) + last_step
-        self._before = dict(zip(open_now, log_probs, strict=True))
-        return log_probs
+        self._before = dict(zip(open_now, logits.float().log_softmax(dim=1), strict=True))
+        return logits
 
 
 def beam_tree(recorder: BeamRecorder, finished: Sequence[Hypothesis], subwords: SubwordModel) -> list[BeamNode]:

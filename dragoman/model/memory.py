@@ -13,6 +13,8 @@ _ALLOCATORS = ["can't allocate memory", "not enough memory", "out of memory", "f
 # oneDNN, which multiplies on CPUs, does not say why it could not; short memory is the usual reason.
 _ALLOCATORS += ["could not create a primitive", "could not create a memory"]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
+_MADV_HUGEPAGE, _LARGE_PAGE = 14, 2**21
+_HEAP_ROOM = 2**30 - 2**20  # less than _MMAP_THRESHOLD, so that it is at the end of the heap
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -23,15 +25,31 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc not to give freed memory back to the system.
+    """Ask glibc not to give freed memory back to the system, and the system for large pages.
 
     A training step frees and asks for the same large tensors over and over; getting each one as fresh pages costs
-    more than many of the operations on them. No effect where the C library is another.
+    more than many of the operations on them, and so does finding each of many small pages, above all on a virtual
+    machine. No effect where the C library is another.
     """
     mallopt = _glibc("mallopt")
     mallopt(_MMAP_THRESHOLD, 2**30)
     mallopt(_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
+    _take_large_pages()
+
+
+def _take_large_pages() -> None:
+    """Make room for the heap to grow, in addresses only, and let the system fill it with large pages."""
+    if not sys.platform.startswith("linux"):
+        return
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.malloc.restype = ctypes.c_size_t
+        room = library.malloc(ctypes.c_size_t(_HEAP_ROOM))
+        if room:
+            start, end = -(-room // _LARGE_PAGE) * _LARGE_PAGE, (room + _HEAP_ROOM) // _LARGE_PAGE * _LARGE_PAGE
+            library.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_HUGEPAGE)
+            library.free(ctypes.c_void_p(room))
 
 
 def give_back_memory() -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference import search as search_module
 from dragoman.inference.rules import LengthPenalty, MinLength, Rule
-from dragoman.inference.search import Hypothesis, SearchState, _stable_topk, search
+from dragoman.inference.search import Hypothesis, SearchState, Step, _stable_topk, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
 VOCABULARY = 8
@@ -39,10 +39,10 @@ class Prefixes:
             assert sentence == self.batch[i // width], "hypotheses of one sentence must stay side by side"
 
 
-def scripted(script: Script) -> Callable[[Tensor, SearchState], Tensor]:
+def scripted(script: Script) -> Step:
     """A step function that looks the probabilities up."""
 
-    def step(last: Tensor, state: SearchState) -> Tensor:
+    def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         assert isinstance(state, Prefixes)
         rows = []
         state.rows = [
@@ -52,7 +52,7 @@ def scripted(script: Script) -> Callable[[Tensor, SearchState], Tensor]:
         for sentence, tokens in state.rows:
             probabilities = script(sentence, tokens)
             rows.append([math.log(p) if (p := probabilities.get(i, 0.0)) else NEVER for i in range(VOCABULARY)])
-        return torch.tensor(rows, dtype=torch.float64)
+        return torch.tensor(rows, dtype=torch.float64), torch.zeros(len(rows), dtype=torch.float64)
 
     return step
 
@@ -350,13 +350,13 @@ class Fixed:
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
         pass
 
-    def __call__(self, last: Tensor, state: SearchState) -> Tensor:
+    def __call__(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         self.steps += 1
         rows = []
         for token in last.tolist():
             generator = torch.Generator().manual_seed(self.steps * 99_991 + token)
             rows.append(torch.randn(self.vocabulary, generator=generator).mul(3).log_softmax(0))
-        return torch.stack(rows).round(decimals=self.decimals)
+        return torch.stack(rows).round(decimals=self.decimals), torch.zeros(len(rows))
 
 
 def forcing(*allowed: list[int]) -> Rule:
@@ -390,12 +390,12 @@ def test_a_search_among_many_words_is_the_search_that_sorts_them_all(
 
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, 600])
 def test_a_model_without_numbers_ends_the_search_of_its_sentence_alone(vocabulary: int) -> None:
-    def step(last: Tensor, state: SearchState) -> Tensor:
+    def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         log_probs = torch.randn(len(last), vocabulary, generator=torch.Generator().manual_seed(len(last)))
         log_probs = log_probs.log_softmax(dim=1)
         if len(last) == 3:
             log_probs[1] = float("nan")
-        return log_probs
+        return log_probs, torch.zeros(len(log_probs))
 
     found = search(step, Fixed(vocabulary, 0), [4, 4, 4], SearchConfig(beam=2))
     assert [bool(hypotheses) for hypotheses in found] == [True, False, True]
