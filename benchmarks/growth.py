@@ -45,7 +45,7 @@ from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import PAD, SearchConfig, TextConfig, model_preset
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
-from dragoman.inference.search import SearchState, search
+from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
@@ -133,10 +133,11 @@ class Prefixes:
         if sentences is not None:
             self.memory, self.mask = self.memory[sentences], self.mask[sentences]
 
-    def step(self, last: Tensor, state: SearchState) -> Tensor:
-        """Log-probabilities (N, V) of what follows when last (N) is written; computed from the beginning."""
+    def step(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
+        """Logits (N, V) of what follows when last (N) is written, and log_sums of them; computed from the beginning."""
         self.tokens = torch.cat((self.tokens, last[:, None]), dim=1)
-        return self.model.decode(self.tokens, self.memory, self.mask)[:, -1].float().log_softmax(dim=-1)
+        logits = self.model.decode(self.tokens, self.memory, self.mask)[:, -1]
+        return logits, log_sums(logits)
 
 
 def seconds_with_cache(engine: Engine, sources: list[list[int]], length: int) -> float:

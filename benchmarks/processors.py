@@ -74,14 +74,14 @@ class ExactLength:
 
     length: int
 
-    def __call__(self, log_probs: Tensor, tokens: Tensor) -> Tensor:
-        """Rule out the end, or all but the end, in place; log_probs (N, V), tokens so far (N, T)."""
+    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Rule out the end, or all but the end, in place; logits (N, V), tokens so far (N, T)."""
         if tokens.size(1) < self.length:
-            log_probs[:, EOS] = -float("inf")
+            logits[:, EOS] = -float("inf")
         else:
-            end = log_probs[:, EOS].clone()
-            log_probs.fill_(-float("inf"))[:, EOS] = end
-        return log_probs
+            end = logits[:, EOS].clone()
+            logits.fill_(-float("inf"))[:, EOS] = end
+        return logits
 
 
 def random_ids(work: Work, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -141,11 +141,24 @@ def _empty_model(config: ModelConfig, weights: dict[str, Tensor], path: Path) ->
 
     Whether they fit is looked at before memory is taken for whatever a damaged configuration may say.
     """
-    encoder, decoder = (min(n, len(weights) + 1) for n in (config.num_encoder_layers, config.num_decoder_layers))
-    with torch.device("meta"):
+    if _least_numbers(config) > sum(weight.numel() for weight in weights.values()):
+        encoder, decoder = (min(n, len(weights) + 1) for n in (config.num_encoder_layers, config.num_decoder_layers))
         shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder)
-        _require_fit(Transformer(shape), weights, path)
+        with torch.device("meta"):  # takes a second, for what it imports
+            _require_fit(Transformer(shape), weights, path)
     return Transformer(config)
+
+
+def _least_numbers(config: ModelConfig) -> int:
+    """What all matrices of a model hold; little is beside them."""
+    attention, network = 4 * config.d_model**2, 2 * config.d_model * config.d_ff
+    tables = 1 if config.share_embeddings else 2
+    tables += not config.tie_softmax
+    return (
+        config.num_encoder_layers * (attention + network)
+        + config.num_decoder_layers * (2 * attention + network)
+        + tables * min(config.source_vocab_size, config.target_vocab_size) * config.d_model
+    )
 
 
 def _in_words(value: Any) -> str:

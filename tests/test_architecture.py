@@ -71,6 +71,7 @@ FLOORS = [
         "inference.search",
         "inference.evaluation",
         "inference.alignment",
+        "inference.workers",
         "inference.batching",
         "inference.engine",
         "inference.long_lines",

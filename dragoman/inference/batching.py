@@ -47,24 +47,21 @@ def in_batches(
     count = workers.count if workers is not None else 1
     waiting = _plan(lengths, batch_tokens, count)
     running: dict[Future[Sequence[Result] | None], list[int]] = {}
-    several = workers is not None and min(count, len(waiting)) > 1
-    with workers.at_work() if workers is not None and several else this_process(compute) as submit:
+    alone = workers is None or min(count, len(waiting)) == 1
+    with this_process(compute) if alone else workers.at_work() as submit:  # type: ignore[union-attr]
         while waiting or running:
             while waiting and len(running) < count:
                 batch = waiting.pop()
                 running[submit(*arguments(batch))] = batch
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 batch, found = running.pop(done), done.result()
-                if found is not None:
-                    results.update(zip(batch, found, strict=True))
-                    if progress is not None:
-                        progress(len(batch))
-                elif len(batch) == 1:
-                    raise DragomanError(
-                        f"the memory does not suffice for a line of {lengths[batch[0]]:,} subwords: {cure}"
-                    )
-                else:
+                if found is None:
+                    _require_several(batch, lengths, cure)
                     waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
+                    continue
+                results.update(zip(batch, found, strict=True))
+                if progress is not None:
+                    progress(len(batch))
     return [results[place] for place in range(len(lengths))]
 
 
@@ -73,6 +70,11 @@ def _plan(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[
     share = -(-sum(lengths) // workers) if workers > 1 else batch_tokens
     plan = plan_in_order(np.array(lengths, dtype=np.int64), min(share, batch_tokens))
     return [batch.tolist() for batch in reversed(plan)]
+
+
+def _require_several(batch: list[int], lengths: Sequence[int], cure: str) -> None:
+    if len(batch) == 1:
+        raise DragomanError(f"the memory does not suffice for a line of {lengths[batch[0]]:,} subwords: {cure}")
 
 
 def _halves(batch: list[int]) -> list[list[int]]:

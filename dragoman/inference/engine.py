@@ -13,14 +13,12 @@ from torch import Tensor
 
 from dragoman.config import BOS, PAD, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength, Rule
-from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import padding_mask
 from dragoman.model.stepwise import StepwiseDecoder, StepwiseState
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
-
-_CACHED = 2**16  # numbers
 
 
 class Engine:
@@ -95,8 +93,9 @@ class Engine:
     def decoder(self) -> StepwiseDecoder:
         """The model's decoder as it is now: made again where weights have changed since."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
-        # A look at one number of each, too: fused optimizers change weights without counting versions.
-        seen = [(weight.data_ptr(), weight._version) for weight in weights]
+        # A look at one number of each, too: fused optimizers change weights without counting versions, and those made
+        # in inference mode have none.
+        seen = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights]
         numbers = torch.stack([weight.view(-1)[0].float() for weight in weights]).tolist()
         if self._made is None or self._made[0] != (seen, numbers):
             dtype = torch.bfloat16 if self.autocast else torch.float32
@@ -120,12 +119,3 @@ class Engine:
 def _require_room(config: SearchConfig, longest: int) -> None:
     if config.min_length > longest:
         raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
-
-
-def log_sums(logits: Tensor) -> Tensor:
-    """Σ exp of each row of logits (N, V), in float32, as a logarithm (N,).
-
-    On a CPU in blocks of rows that stay in its cache meanwhile.
-    """
-    rows = max(1, _CACHED // logits.size(1)) if logits.device.type == "cpu" else len(logits)
-    return torch.cat([block.float().logsumexp(dim=1) for block in torch.split(logits, rows)])

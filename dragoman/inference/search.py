@@ -19,6 +19,7 @@ from dragoman.inference.rules import LengthPenalty, Rule
 
 _IMPOSSIBLE = -float("inf")
 _GROUPS = 256  # of tokens, whose maxima are compared before single tokens are
+_CACHED = 2**16  # logits that a core's cache holds, with room for what is made of them
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class SearchState(Protocol):
 
 
 Step = Callable[[Tensor, SearchState], tuple[Tensor, Tensor]]
-"""(last tokens (N,), state) -> logits of the next token (N, V) and the logarithm of the sum of their exponentials (N,),
-whose difference is the log-probability; the state moves on by one position."""
+"""(last tokens (N,), state) -> logits (N, V) of the next token, and log_sums of them (N,); the state moves on by one
+position. Log-probabilities are their difference, which is taken of a few tokens only."""
 
 
 @dataclass
@@ -110,6 +111,12 @@ def search(
         parents, tokens = parents.gather(1, order), tokens.gather(1, order)
         last = _advance(beam, state, finished, config, (scores, parents, tokens))
     return [sorted(hypotheses, key=lambda h: -h.score)[: config.n_best] for hypotheses in finished]
+
+
+def log_sums(logits: Tensor) -> Tensor:
+    """log Σ exp of each row of logits (N, V): what the softmax subtracts from them; (N,), in float32."""
+    rows = max(1, _CACHED // logits.size(1)) if logits.device.type == "cpu" else len(logits)
+    return torch.cat([block.float().logsumexp(dim=1) for block in torch.split(logits, rows)])
 
 
 def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -61,12 +61,13 @@ class Translator:
                 with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them. They
                 start with the first text that makes more than one batch, and end with the translator.
         """
+        self.workers = workers
         self.device = torch.device(device)
         self.folder = folder
         self.model: Transformer = folder.model.to(self.device)
         self.vocabulary = folder.vocabulary
         self.engine = Engine(self.model, self.device, autocast)
-        self._workers = Workers(self.engine.search, self.engine.decoder, workers)
+        self._pool = Workers(self.engine.search, self.engine.decoder, workers)
 
     @staticmethod
     def load(folder: Path | str, device: torch.device | str = "cpu") -> Translator:
@@ -283,7 +284,7 @@ class Translator:
             max(1, config.batch_tokens // config.beam),
             _SEARCH_CURE,
             progress,
-            self._workers,
+            self._pool,
         )
 
     def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:

@@ -9,7 +9,7 @@ from torch import Tensor
 from dragoman.config import EOS, PAD, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength
-from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
@@ -52,10 +52,11 @@ class Whole:
 def search_without_a_cache(
     model: Transformer, sources: list[list[int]], config: SearchConfig
 ) -> list[list[Hypothesis]]:
-    def step(last: Tensor, state: SearchState) -> Tensor:
+    def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         assert isinstance(state, Whole)
         state.prefixes = torch.cat((state.prefixes, last[:, None]), dim=1)
-        return model.decode(state.prefixes, state.memory, state.mask)[:, -1].log_softmax(dim=-1)
+        logits = model.decode(state.prefixes, state.memory, state.mask)[:, -1]
+        return logits, log_sums(logits)
 
     longest = model.config.max_length - 1
     limits = [min(len(ids) + config.max_length, longest) for ids in sources]
@@ -174,10 +175,10 @@ def test_a_search_uses_the_weights_as_they_are_now(change: Callable[[Transformer
 def test_matrices_are_prepared_once_while_the_weights_stay() -> None:
     engine, source = Engine(opinionated(), CPU, autocast=False), [[5, 6, 7, EOS]]
     first = engine.search(source, SearchConfig())
-    made = engine._decoder()
+    made = engine.decoder()
     assert engine.search(source, SearchConfig()) == first
     engine.score(source, source)
-    assert engine._decoder() is made
+    assert engine.decoder() is made
 
 
 @pytest.mark.parametrize("max_length", [9, 10, 11, 12])

@@ -13,7 +13,7 @@ from torch import Tensor
 from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference import search as search_module
 from dragoman.inference.rules import LengthPenalty, MinLength, Rule
-from dragoman.inference.search import Hypothesis, SearchState, Step, _stable_topk, search
+from dragoman.inference.search import Hypothesis, SearchState, Step, _stable_topk, log_sums, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
 VOCABULARY = 8
@@ -339,6 +339,14 @@ def test_what_is_no_number_in_one_sentence_does_not_reach_the_others(vocabulary:
             assert torch.equal(values[row], expected[0][row])
             assert torch.equal(places[row], expected[1][row])
         assert values[1, 0].isnan()
+
+
+@pytest.mark.parametrize(("rows", "vocabulary"), [(1, 5), (3, 8000), (19, 8000), (2, 100_000)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_are_those_of_all_exponentials(rows: int, vocabulary: int, dtype: torch.dtype) -> None:
+    logits = (10 * torch.randn(rows, vocabulary, generator=torch.Generator().manual_seed(1))).to(dtype)
+    expected = logits.double().exp().sum(dim=1).log()
+    torch.testing.assert_close(log_sums(logits).double(), expected, rtol=1e-6, atol=1e-5)
 
 
 class Fixed:

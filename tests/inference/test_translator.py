@@ -13,6 +13,7 @@ import torch
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, ConfigError, DragomanError, ModelConfig, SearchConfig, TextConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
+from dragoman.inference.engine import Engine
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translation import PairScore, Translation
 from dragoman.inference.translator import Translator
@@ -504,22 +505,33 @@ def test_several_workers_translate_as_one_does(lines: list[str]) -> None:
             assert [c.subwords for c in one.candidates] == [c.subwords for c in other.candidates]
             assert [c.score for c in one.candidates] == pytest.approx([c.score for c in other.candidates], abs=1e-4)
         assert sum(done) == sum(bool(line.strip()) for line in lines)
+    end = time.monotonic() + 10
+    while multiprocessing.active_children() and time.monotonic() < end:
+        time.sleep(0.02)
     assert multiprocessing.active_children() == []
 
 
 @needs_fork
 @pytest.mark.parametrize("workers", [1, 2])
 def test_only_several_workers_are_other_processes(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = Translator(build().folder, workers=workers)
-    search, here = translator.engine.search, os.getpid()
+    search, here = Engine.search, os.getpid()
+    calls = []
 
-    def somewhere(sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+    def somewhere(engine: Engine, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        calls.append(os.getpid())
         if (os.getpid() == here) != (workers == 1):
             raise AssertionError("searched in the wrong process")
-        return search(sources, config)
+        return search(engine, sources, config)
 
-    monkeypatch.setattr(translator.engine, "search", somewhere)
-    assert len(translator.translate(LINES[:6])) == 6
+    monkeypatch.setattr(Engine, "search", somewhere)
+    assert len(Translator(build().folder, workers=workers).translate(LINES[:6])) == 6
+    assert bool(calls) == (workers == 1)
+
+
+def test_a_translator_may_be_made_and_used_in_inference_mode() -> None:
+    expected = texts(build().translate(LINES[:3]))
+    with torch.inference_mode():
+        assert texts(build().translate(LINES[:3])) == expected
 
 
 @needs_fork

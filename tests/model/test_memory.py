@@ -6,6 +6,7 @@ import ctypes
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -144,3 +145,42 @@ print(kept, resident())
     kept, left = map(int, output.split())
     assert kept > 200
     assert left < kept - 150
+
+
+# Megabytes in large pages after so many were filled, by whether they were asked for.
+COUNT_LARGE = """
+import re, sys, torch
+from dragoman.model.memory import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+blocks = [torch.ones(1 << 20) for _ in range(64)]  # 4 MB each
+print(sum(map(int, re.findall(r"AnonHugePages:\\s+(\\d+)", open("/proc/self/smaps").read()))) // 1024)
+"""
+
+
+def large_pages_are_to_be_had() -> bool:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return platform.libc_ver()[0] == "glibc" and setting.is_file() and "[madvise]" in setting.read_text()
+
+
+@pytest.mark.skipif(not large_pages_are_to_be_had(), reason="the system gives large pages to nobody, or to all")
+def test_tensors_lie_in_large_pages() -> None:
+    def megabytes(mode: str) -> int:
+        command = [sys.executable, "-c", COUNT_LARGE, mode]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+
+    assert megabytes("keep") > megabytes("leave") + 128
+
+
+def test_short_addresses_are_no_error() -> None:
+    script = """
+import resource
+from dragoman.model.memory import keep_freed_memory
+import torch
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)  # less than the heap would like to have
+keep_freed_memory()
+assert torch.ones(1 << 20).sum() == 1 << 20
+"""
+    if sys.platform.startswith("linux"):
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -53,6 +54,17 @@ def test_in_bf16_a_product_is_the_exact_one_rounded_once(inputs: int, outputs: l
         exact = F.linear(x.double(), weight.double(), None if offset is None else offset.double())
         assert found.dtype == torch.bfloat16
         torch.testing.assert_close(found.double(), exact, rtol=2**-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("activation", [F.relu, F.gelu, F.silu])
+@torch.no_grad()
+def test_the_activation_comes_after_the_product(dtype: torch.dtype, activation: Callable[[Tensor], Tensor]) -> None:
+    linear = layers(16, [16, 8])
+    plain, activated = Product(linear, dtype), Product(linear, dtype, activation)
+    for leading in LEADING:
+        x = torch.randn(*leading, 16).to(dtype)
+        torch.testing.assert_close(activated(x), activation(plain(x)), rtol=2**-7, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

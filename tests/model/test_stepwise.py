@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from dragoman.config import BOS, EOS, PAD, ModelConfig
 from dragoman.model import stepwise
@@ -287,6 +288,34 @@ def test_the_same_sentences_stay_without_copies(monkeypatch: pytest.MonkeyPatch)
 
 
 # ---------------------------------------------------------------------------------------------- the decoder itself
+
+
+@pytest.mark.parametrize("width", [1, 3, 4])
+@pytest.mark.parametrize("longest", [1, 15, 16, 17])
+@torch.no_grad()
+def test_keys_come_in_multiples_of_16_and_those_that_are_none_do_not_count(
+    width: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend, search = F.scaled_dot_product_attention, Search(tiny(), sources([longest, 1], longest))
+    step, lengths = search.decoder.step, set[int]()
+
+    def attending(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        lengths.add(key.size(2))
+        return attend(query, key, value, mask)
+
+    def stepping(last: Tensor, state: StepwiseState) -> Tensor:
+        with monkeypatch.context() as patch:
+            patch.setattr(stepwise.F, "scaled_dot_product_attention", attending)
+            return step(last, state)
+
+    monkeypatch.setattr(search.decoder, "step", stepping)
+    for turn in range(20):
+        if turn:
+            search.select(width)
+        lengths.clear()
+        search.step()  # compares with a decoder that has no more keys than it needs
+        slots = 1 + turn * width
+        assert lengths == {-(-longest // 16) * 16, -(-slots // 16) * 16}
 
 
 @torch.no_grad()
