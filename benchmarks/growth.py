@@ -42,13 +42,14 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from torch import Tensor
 
 from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import PAD, SearchConfig, TextConfig, model_preset
+from dragoman.config import PAD, SearchConfig, TextConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
+from dragoman.presets import model_preset
 from dragoman.text.corpus import read_pairs
 from dragoman.text.subword import Vocabulary
 

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 from hardware import describe_hardware
 
-from dragoman.config import BOS, EOS, OptimizerConfig, model_preset
+from dragoman.config import BOS, EOS, OptimizerConfig
 from dragoman.model.memory import keep_freed_memory
 from dragoman.model.transformer import Transformer
+from dragoman.presets import model_preset
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import build_optimizer
 

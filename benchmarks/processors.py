@@ -29,11 +29,12 @@ import torch
 from hardware import describe_hardware
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, SearchConfig, TrainConfig, model_preset
+from dragoman.config import BOS, EOS, SearchConfig, TrainConfig
 from dragoman.inference.engine import Engine
 from dragoman.model.memory import keep_freed_memory
 from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
+from dragoman.presets import model_preset
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes
 from dragoman.training.step import Share, Stepper

@@ -14,6 +14,12 @@ from quality_report import is_time_to_quality, quality_tables
 from speed_report import is_comparison, tables
 
 ROOT = Path(__file__).resolve().parents[1]
+HEAD = """# What was measured
+
+Written by `python benchmarks/report.py` from `benchmarks/results/`. Each section names the command that measures it
+again. `make bench DATA=FOLDER` sets up the other toolkits, compares their speed with Dragoman's and writes this page;
+FOLDER has Multi30k's raw text (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en and .de).
+"""
 TITLES = {
     "speed-training": "Training, side by side with other toolkits",
     "speed-decoding": "Translating, side by side with other toolkits",
@@ -48,7 +54,7 @@ def rows(value: Any, name: str = "") -> Iterator[str]:
 
 def render() -> str:
     """The page."""
-    parts = ["# What was measured\n\nWritten by `python benchmarks/report.py` from `benchmarks/results/`.\n"]
+    parts = [HEAD]
     for name, title in TITLES.items():
         path = ROOT / "benchmarks" / "results" / f"{name}.json"
         if not path.is_file():

@@ -14,7 +14,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from dragoman.cli import VERBS
-from dragoman.config import PRESETS
+from dragoman.presets import PRESETS
 
 _VERBS, _PRESETS = "<!-- verbs -->", "<!-- presets -->"
 

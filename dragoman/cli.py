@@ -23,8 +23,9 @@ from docstring_parser import parse_from_object
 from jsonargparse import ArgumentParser, Namespace
 
 from dragoman import options
-from dragoman.config import FINE_TUNING, PRESETS, ConfigError, DragomanError, TrainConfig, require
+from dragoman.config import ConfigError, DragomanError, TrainConfig, require
 from dragoman.options import ALONE
+from dragoman.presets import FINE_TUNING, PRESETS
 
 _Config = TypeVar("_Config")
 

@@ -94,6 +94,8 @@ class ModelConfig:
     """Longest sentence, in subwords, that the model takes or writes."""
     layer_norm_eps: float = 1e-5
     """Added to the variance in every LayerNorm."""
+    init_gain: float = 1.0
+    """Gain of the Glorot-uniform initialisation of all matrices but the embeddings."""
     source_vocab_size: int = 37_000
     """Number of source subwords. Training sets it from the subword model."""
     target_vocab_size: int = 37_000
@@ -104,7 +106,8 @@ class ModelConfig:
         require_choice("norm", self.norm, ("post", "pre"))
         require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
         require_choice("activation", self.activation, ("relu", "gelu", "swish"))
-        require(self.layer_norm_eps > 0, f"layer_norm_eps must be greater than 0, not {self.layer_norm_eps}")
+        for name in ("layer_norm_eps", "init_gain"):
+            require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
         sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
         require_at_least(1, {name: getattr(self, name) for name in sizes})
         vocabularies = ("source_vocab_size", "target_vocab_size")
@@ -133,8 +136,8 @@ class ModelConfig:
         return self.d_model // self.num_heads
 
     def shape(self) -> dict[str, Any]:
-        """What weights are made for: every setting but the rates of dropout."""
-        return {name: value for name, value in asdict(self).items() if "dropout" not in name}
+        """What weights are made for: every setting but the rates of dropout and how weights begin."""
+        return {name: value for name, value in asdict(self).items() if "dropout" not in name and name != "init_gain"}
 
 
 @dataclass(frozen=True)
@@ -353,46 +356,3 @@ class TrainConfig:
             not self.from_ or os.path.realpath(self.from_) != os.path.realpath(self.out),
             "from and out are the same folder: fine-tune into another one",
         )
-
-
-def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> dict[str, Any]:
-    return {
-        "model.num_encoder_layers": layers,
-        "model.num_decoder_layers": layers,
-        "model.d_model": d_model,
-        "model.d_ff": d_ff,
-        "model.num_heads": heads,
-        "model.dropout": dropout,
-    }
-
-
-# The paper's warm-up of 4,000 steps is longer than many a run on tens of thousands of sentences.
-_SHORT_RUN = {"optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": _shape(4, 128, 256, 4, 0.3) | _SHORT_RUN | {"optimizer.peak_lr": 4e-3, "optimizer.warmup_steps": 1000},
-    "small": _shape(3, 256, 1024, 4, 0.15) | _SHORT_RUN | {"optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400},
-    "base": _shape(6, 512, 2048, 8, 0.1) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
-    "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
-}
-"""Starting values by preset, under the dotted names of the command line. base and big are the paper's Table 3."""
-
-FINE_TUNING: dict[str, Any] = {
-    "optimizer.schedule": "inverse-sqrt",
-    "optimizer.peak_lr": 2e-4,
-    "optimizer.warmup_steps": 100,
-    "optimizer.batch_tokens": 4096,
-    "validation.every": 100,
-}
-"""What --from changes of these starting values: gentle steps, looked at often."""
-
-
-def model_preset(name: str) -> ModelConfig:
-    """The ModelConfig of a preset.
-
-    Raises:
-        ConfigError: there is no preset of this name.
-    """
-    require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
-    prefix = "model."
-    return ModelConfig(**{key[len(prefix) :]: value for key, value in PRESETS[name].items() if key.startswith(prefix)})

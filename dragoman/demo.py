@@ -6,11 +6,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
+from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device
 from dragoman.options import DemoConfig
+from dragoman.presets import model_preset
 from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.train import run_training

@@ -16,7 +16,7 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "mana
 
 # A file may import what stands on a lower floor, and what stands before it in its own package.
 FLOORS = [
-    ["config", "options", "files"],
+    ["config", "presets", "options", "files"],
     [
         "text.corpus",
         "text.lexicon",

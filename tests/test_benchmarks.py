@@ -14,7 +14,8 @@ from torch import Tensor
 
 from dragoman import ModelConfig, SearchConfig, Transformer, Translator
 from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig, model_preset
+from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig
+from dragoman.presets import model_preset
 from dragoman.text.subword import Vocabulary
 from dragoman.training.loss import label_smoothed_cross_entropy
 

@@ -26,8 +26,9 @@ from sacrebleu.metrics import BLEU
 import dragoman
 from dragoman.checkpoint import ModelFolder, average_weights, list_checkpoints, read_weights, save_weights
 from dragoman.cli import VERBS, main
-from dragoman.config import FINE_TUNING, PRESETS, TrainConfig
+from dragoman.config import TrainConfig
 from dragoman.options import TranslateConfig
+from dragoman.presets import FINE_TUNING, PRESETS
 from dragoman.training.state import list_states
 
 SUBJECTS = {"the cat": "die Katze", "the dog": "der Hund", "a bird": "ein Vogel", "my friend": "mein Freund"}

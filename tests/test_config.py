@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from dragoman.config import (
-    FINE_TUNING,
-    PRESETS,
     CleaningConfig,
     ConfigError,
     DragomanError,
@@ -22,7 +20,6 @@ from dragoman.config import (
     TrainConfig,
     ValidationConfig,
     differences,
-    model_preset,
 )
 
 RUN: dict[str, Any] = {"source": "en", "target": "de", "train": ["text"], "out": "out"}
@@ -123,6 +120,7 @@ def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) 
         {"activation": "tanh"},
         {"layer_norm_eps": -1.0},
         {"layer_norm_eps": math.nan},
+        {"init_gain": 0.0},
     ],
 )
 def test_an_impossible_choice_is_refused_where_no_command_line_stands_before_it(values: dict[str, Any]) -> None:
@@ -158,46 +156,6 @@ def test_the_defaults_are_the_optimisation_and_the_search_of_the_paper() -> None
     assert (search.beam, search.length_penalty, search.max_length) == (4, 0.6, 50)
 
 
-def test_the_default_preset_is_the_default_model() -> None:
-    assert build(TrainConfig).preset == "base"
-    assert model_preset("base") == ModelConfig() == build(TrainConfig).model
-
-
-def test_the_big_preset_is_the_big_model_of_the_paper() -> None:
-    big = model_preset("big")
-    assert (big.num_encoder_layers, big.d_model, big.d_ff, big.num_heads, big.dropout) == (6, 1024, 4096, 16, 0.3)
-    assert big.d_k == 64
-
-
-# ---- presets
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_is_a_possible_model_with_what_it_says(name: str) -> None:
-    model = model_preset(name)
-    assert model.d_k * model.num_heads == model.d_model
-    assert all(getattr(model, key[6:]) == value for key, value in PRESETS[name].items() if key.startswith("model."))
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_sets_only_settings_that_exist(name: str) -> None:
-    run = build(TrainConfig)
-    for key in PRESETS[name]:
-        group, field = key.split(".")
-        assert hasattr(getattr(run, group), field)
-
-
-def test_presets_grow_from_tiny_to_big() -> None:
-    sizes = [model_preset(name).d_model for name in ("tiny", "small", "base", "big")]
-    assert sizes == sorted(set(sizes))
-    assert set(PRESETS) == {"tiny", "small", "base", "big"}
-
-
-def test_an_unknown_preset_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(ConfigError, match="tiny, small, base, big"):
-        model_preset("huge")
-
-
 # ---- all of them
 
 
@@ -230,19 +188,10 @@ def test_only_what_would_flatter_the_scores_is_cleaned_unasked() -> None:
     assert [field.name for field in fields(clean) if getattr(clean, field.name)] == ["overlap"]
 
 
-def test_what_fine_tuning_changes_exists_and_is_gentler_than_every_preset() -> None:
-    run = build(TrainConfig)
-    for key in FINE_TUNING:
-        group, field = key.split(".")
-        assert hasattr(getattr(run, group), field)
-    rates = [preset["optimizer.peak_lr"] for preset in PRESETS.values() if "optimizer.peak_lr" in preset]
-    assert FINE_TUNING["optimizer.peak_lr"] < min(rates)
-
-
-def test_the_shape_of_a_model_is_all_but_its_dropout() -> None:
+def test_the_shape_of_a_model_is_all_but_its_dropout_and_beginning() -> None:
     model = ModelConfig(d_model=64, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
     names = {field.name for field in fields(ModelConfig)}
-    assert names - model.shape().keys() == {"dropout", "attention_dropout", "activation_dropout"}
+    assert names - model.shape().keys() == {"dropout", "attention_dropout", "activation_dropout", "init_gain"}
     assert model.shape()["d_model"] == 64
     assert ModelConfig(dropout=0.5).shape() == ModelConfig().shape()
     assert ModelConfig(num_heads=4).shape() != ModelConfig().shape()

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import main
-from dragoman.config import PRESETS, TrainConfig
+from dragoman.config import TrainConfig
 from dragoman.demo import demo, demo_training
 from dragoman.options import DemoConfig
+from dragoman.presets import PRESETS
 
 
 def test_the_demo_trains_on_the_phrasebook_and_validates_on_its_validation_part(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from training.small_runs import configure, hold, last_weights, records, same, wr
 from dragoman import train as train_module
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
 from dragoman.cli import main
-from dragoman.config import FINE_TUNING
 from dragoman.model.transformer import Transformer
+from dragoman.presets import FINE_TUNING
 from dragoman.text.preparation import prepare_text
 from dragoman.train import build_validate, run_training
 from dragoman.training.distributed import Processes

@@ -19,9 +19,10 @@ from typing import Any, Final
 import torch
 
 import dragoman
-from dragoman.config import PRESETS, DragomanError, OptimizerConfig, TrainConfig, model_preset
+from dragoman.config import DragomanError, OptimizerConfig, TrainConfig
 from dragoman.files import write_atomically
 from dragoman.inference.evaluation import evaluate
+from dragoman.presets import PRESETS, model_preset
 from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.dataset import TokenStore
 from dragoman.text.preparation import PreparedText, prepare_text

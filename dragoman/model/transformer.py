@@ -42,7 +42,7 @@ class Transformer(nn.Module):
     def _initialise(self) -> None:
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight)
+                nn.init.xavier_uniform_(module.weight, gain=self.config.init_gain)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 

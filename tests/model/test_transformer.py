@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.config import BOS, EOS, PAD, ModelConfig, model_preset
+from dragoman.config import BOS, EOS, PAD, ModelConfig
 from dragoman.model.attention import AttentionMaps, MultiHeadAttention
 from dragoman.model.layers import ACTIVATIONS
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
+from dragoman.presets import model_preset
 
 Norm = Literal["post", "pre"]
 NORMS: list[Norm] = ["post", "pre"]
@@ -434,12 +435,13 @@ def test_heads_divide_the_width_of_the_model_among_themselves() -> None:
 # ---------------------------------------------------------------------------------------------- training mode
 
 
-def test_matrices_start_within_glorots_bound_and_biases_at_zero() -> None:
-    model = Transformer(dataclasses.replace(TINY, d_model=32, d_ff=96, tie_softmax=False))
+@pytest.mark.parametrize("gain", [1.0, 0.5])
+def test_matrices_start_within_glorots_bound_and_biases_at_zero(gain: float) -> None:
+    model = Transformer(dataclasses.replace(TINY, d_model=32, d_ff=96, tie_softmax=False, init_gain=gain))
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     assert len(linear) == 2 * (4 + 2) + 3 * (8 + 2) + 1
     for module in linear:
-        bound = math.sqrt(6 / (module.in_features + module.out_features))
+        bound = gain * math.sqrt(6 / (module.in_features + module.out_features))
         assert 0.9 * bound < module.weight.abs().max().item() <= bound
         assert module.bias is None or (module.bias == 0).all()
 
