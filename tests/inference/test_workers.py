@@ -327,7 +327,8 @@ def test_several_threads_may_share_them() -> None:
 def test_a_fork_of_this_process_starts_its_own() -> None:
     changing = Changing()
     pool = changing.pool()
-    processes, _ = changing.run(pool)
+    changing.run(pool)
+    processes = {child.pid for child in multiprocessing.active_children()}
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -340,5 +341,6 @@ def test_a_fork_of_this_process_starts_its_own() -> None:
         assert answer.read() == "right"
     os.waitpid(child, 0)
     assert changing.run(pool)[0] <= processes
+    assert {child.pid for child in multiprocessing.active_children()} == processes
     del pool
     assert_no_process_left()
