@@ -47,7 +47,8 @@ class Workers(Generic[Result]):
         self.count = count if sys.platform.startswith("linux") else 1
         self._compute, self._state = compute, state
         self._pool: ProcessPoolExecutor | None = None
-        self._started_with: tuple[int, object] | None = None
+        self._owner = 0  # the process that started them: a fork of it must start its own
+        self._held: object = None  # the state that they were started with
         self._in_use = threading.Lock()
 
     @contextmanager
@@ -73,16 +74,15 @@ class Workers(Generic[Result]):
                 raise
 
     def _make_ready(self) -> None:
-        """Processes that hold the present state; those of the process that this one is a fork of are not its own."""
-        state = self._state()
-        if self._started_with is None or self._started_with[0] != os.getpid() or self._started_with[1] is not state:
-            if self._started_with is not None and self._started_with[0] == os.getpid():
-                self._stop()
-            self._pool, self._started_with = self._start(), (os.getpid(), state)
-
-    def _start(self) -> ProcessPoolExecutor:
+        """Start processes where there are none of this process' own that hold the present state."""
+        state, own = self._state(), self._owner == os.getpid()
+        if own and self._held is state:
+            return
+        if own:
+            self._stop()
         fork = multiprocessing.get_context("fork")
-        return ProcessPoolExecutor(self.count, fork, _begin_work, (self._compute, os.getpid()))
+        self._pool = ProcessPoolExecutor(self.count, fork, _begin_work, (self._compute, os.getpid()))
+        self._owner, self._held = os.getpid(), state
 
     def _submit(self, *arguments: Any) -> Future[Sequence[Result] | None]:
         """Give arguments to a process; one that starts now inherits that Ctrl-C is not for it."""
@@ -96,7 +96,7 @@ class Workers(Generic[Result]):
     def _stop(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._pool, self._started_with = None, None
+        self._pool, self._owner, self._held = None, 0, None
 
 
 @contextmanager
