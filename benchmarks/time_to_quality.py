@@ -1,6 +1,6 @@
 """Minutes from raw text to 33 and to 36 BLEU, for Dragoman, Hugging Face's MarianMTModel and JoeyNMT.
 
-    python benchmarks/time_to_quality.py DATA [--toolkits dragoman marian joeynmt] [--steps 1200 1873]
+    python benchmarks/time_to_quality.py DATA [--toolkits dragoman marian joeynmt] [--steps 800 1300]
                                          [--targets 33 36] [--threads N] [--lines N] [--work DIR] [--results DIR]
 
 DATA is the folder with train, val and test_2016_flickr of Multi30k (raw, .en and .de); English to German, preset small.
@@ -43,7 +43,7 @@ from speed import CONSOLE, OWN_PACKAGES, ROOT, commit
 
 from dragoman.config import DragomanError
 
-STEPS, TARGETS = (1200, 1873), (33.0, 36.0)
+STEPS, TARGETS = (800, 1300), (33.0, 36.0)
 _TOLD = ("toolkits", "steps", "targets", "threads", "lines", "length_penalty")
 
 
@@ -52,7 +52,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path, help="folder with train, val and test_2016_flickr, .en and .de")
     parser.add_argument("--toolkits", nargs="+", choices=TOOLKITS, default=list(TOOLKITS), help="who takes part")
-    parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="lengths of the runs (1200 1873)")
+    parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="lengths of the runs (800 1300)")
     parser.add_argument("--targets", nargs="+", type=float, default=list(TARGETS), help="BLEU of each length (33 36)")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each toolkit (all cores)")
     parser.add_argument("--lines", type=int, default=0, help="lines of the test text to translate (all)")

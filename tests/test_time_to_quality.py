@@ -136,7 +136,7 @@ def test_the_peers_get_the_run_of_the_command_line() -> None:
     assert config.seed == learning.SEED
 
 
-@pytest.mark.parametrize("steps", [6, 1200, 1873])
+@pytest.mark.parametrize("steps", [6, 800, 1300])
 def test_learning_rates_rise_and_fall_to_zero(steps: int) -> None:
     rates = learning_rates(run_config(Path("DATA"), Path("OUT"), steps))
     assert len(rates) == steps
@@ -304,7 +304,7 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_lengths_and_targets_come_in_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert time_to_quality.parse(["DATA"]).steps == [1200, 1873]
+    assert time_to_quality.parse(["DATA"]).steps == [800, 1300]
     with pytest.raises(SystemExit):
         time_to_quality.parse(["DATA", "--steps", "6"])
     assert "give as many of the one as of the other" in capsys.readouterr().err
