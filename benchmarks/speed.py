@@ -18,6 +18,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "decoding": {"test": TEST, "length_penalty": LENGTH_PENALTY, "train": f"dragoman {TRAIN}"},
 }
 """What the results files say beside the options."""
+_TOLD = ("only", "sizes", "precisions", "repeats", "peers", "threads", "batches", "lines")
 CONSOLE = Console(width=80, highlight=False, markup=False)
 
 
@@ -93,24 +95,40 @@ def commit() -> str:
         return "unknown"
 
 
-def store(name: str, options: argparse.Namespace, tree: str, result: dict[str, Any], versions: dict[str, str]) -> None:
-    """Write a results file; tree is the commit when the measurements began."""
-    words = [f"--{key} {' '.join(map(str, value)) if isinstance(value, list) else value}"
-             for key, value in vars(options).items()
-             if key in ("only", "sizes", "precisions", "repeats", "peers", "threads", "batches", "lines")
-             and value != parse(["DATA"]).__dict__[key]]  # fmt: skip
+def command_line(script: str, options: argparse.Namespace, usual: argparse.Namespace, told: Sequence[str]) -> str:
+    """What to type for these options; of those named in told, the ones that are not as usual are spelt out."""
+    words = [f"python benchmarks/{script} DATA"]
+    for key in told:
+        if (value := getattr(options, key)) != getattr(usual, key):
+            values = value if isinstance(value, list) else [value]
+            words.append(" ".join([f"--{key.replace('_', '-')}", *map(str, values)]))
+    return " ".join(words)
+
+
+def store(path: Path, content: dict[str, Any], versions: dict[str, str]) -> None:
+    """Write a results file: the command, commit, settings and result of content, and what all that ran on."""
+    known = versions | {name: version(name) for name in OWN_PACKAGES}
     content = {
-        "command": " ".join(["python benchmarks/speed.py DATA", *words]),
+        "command": content["command"],
         "hardware": describe_hardware(),
-        "commit": tree,
-        "versions": dict(sorted((versions | {name: version(name) for name in OWN_PACKAGES}).items())),
+        "commit": content["commit"],
+        "versions": dict(sorted(known.items())),
+        "settings": content["settings"],
+        "result": content["result"],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"stored in {path}", file=sys.stderr)
+
+
+def _store(name: str, options: argparse.Namespace, tree: str, result: dict[str, Any], versions: dict[str, str]) -> None:
+    content = {
+        "command": command_line("speed.py", options, parse(["DATA"]), _TOLD),
+        "commit": tree,  # that of the moment when the measurements began
         "settings": {"threads": options.threads, "repeats": options.repeats} | SETTINGS[name],
         "result": result,
     }
-    options.results.mkdir(parents=True, exist_ok=True)
-    path = options.results / f"speed-{name}.json"
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"stored in {path}", file=sys.stderr)
+    store(options.results / f"speed-{name}.json", content, versions)
 
 
 def table(title: str, unit: str, rows: dict[str, Message], more: dict[str, str]) -> Table:
@@ -176,11 +194,11 @@ def main(arguments: list[str]) -> int:
         if options.only != "decoding":
             result, versions = compare_training(settings)
             show_training(result)
-            store("training", options, tree, result, versions)
+            _store("training", options, tree, result, versions)
         if options.only != "training":
             result, versions = compare_decoding(settings)
             show_decoding(result)
-            store("decoding", options, tree, result, versions)
+            _store("decoding", options, tree, result, versions)
     except DragomanError as error:
         print(error, file=sys.stderr)
         return 1

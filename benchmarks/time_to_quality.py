@@ -1,6 +1,6 @@
 """Minutes from raw text to 33 and to 36 BLEU, for Dragoman, Hugging Face's MarianMTModel and JoeyNMT.
 
-    python benchmarks/time_to_quality.py DATA [--toolkits dragoman marian joeynmt] [--steps 800 1300]
+    python benchmarks/time_to_quality.py DATA [--toolkits dragoman marian joeynmt] [--steps 900 1300]
                                          [--targets 33 36] [--threads N] [--lines N] [--work DIR] [--results DIR]
 
 DATA is the folder with train, val and test_2016_flickr of Multi30k (raw, .en and .de); English to German, preset small.
@@ -24,13 +24,10 @@ environments. Prints tables, and stores everything in benchmarks/results/time-to
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
-from hardware import describe_hardware
 from peers.decoding_contest import LENGTH_PENALTY
 from peers.protocol import Message
 from peers.quality_contest import BEAM, EVALUATE, OURS, PRESET, TOOLKITS, TRAIN, QualityContest, Settings
@@ -39,11 +36,11 @@ from quality_report import HEAD, cells, title
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from speed import CONSOLE, OWN_PACKAGES, ROOT, commit
+from speed import CONSOLE, ROOT, command_line, commit, store
 
 from dragoman.config import DragomanError
 
-STEPS, TARGETS = (800, 1300), (33.0, 36.0)
+STEPS, TARGETS = (900, 1300), (33.0, 36.0)
 _TOLD = ("toolkits", "steps", "targets", "threads", "lines", "length_penalty")
 
 
@@ -52,7 +49,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path, help="folder with train, val and test_2016_flickr, .en and .de")
     parser.add_argument("--toolkits", nargs="+", choices=TOOLKITS, default=list(TOOLKITS), help="who takes part")
-    parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="lengths of the runs (800 1300)")
+    parser.add_argument("--steps", nargs="+", type=int, default=list(STEPS), help="lengths of the runs (900 1300)")
     parser.add_argument("--targets", nargs="+", type=float, default=list(TARGETS), help="BLEU of each length (33 36)")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each toolkit (all cores)")
     parser.add_argument("--lines", type=int, default=0, help="lines of the test text to translate (all)")
@@ -99,17 +96,12 @@ def show(found: Message, console: Console = CONSOLE) -> None:
     console.print(table)
 
 
-def store(options: argparse.Namespace, tree: str, contest: QualityContest, found: list[Message]) -> None:
+def store_all(options: argparse.Namespace, tree: str, contest: QualityContest, found: list[Message]) -> None:
     """Write the results file; tree is the commit when the runs of this call began."""
-    usual = parse(["DATA"]).__dict__
-    words = [f"--{key.replace('_', '-')} {' '.join(map(str, value)) if isinstance(value, list) else value}"
-             for key, value in vars(options).items() if key in _TOLD and value != usual[key]]  # fmt: skip
     settings = {"threads": options.threads, "preset": PRESET, "beam": BEAM, "length_penalty": options.length_penalty}
     content = {
-        "command": " ".join(["python benchmarks/time_to_quality.py DATA", *words]),
-        "hardware": describe_hardware(),
+        "command": command_line("time_to_quality.py", options, parse(["DATA"]), _TOLD),
         "commit": tree,
-        "versions": dict(sorted((contest.versions | {name: version(name) for name in OWN_PACKAGES}).items())),
         "settings": settings | {"train": f"dragoman {TRAIN}", "evaluate": f"dragoman {EVALUATE}"},
         "result": {
             "minutes to BLEU": found,
@@ -117,10 +109,7 @@ def store(options: argparse.Namespace, tree: str, contest: QualityContest, found
             "preparation seconds": rounded(contest.preparation_seconds),
         },
     }
-    options.results.mkdir(parents=True, exist_ok=True)
-    path = options.results / "time-to-quality.json"
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    print(f"stored in {path}", file=sys.stderr)
+    store(options.results / "time-to-quality.json", content, contest.versions)
 
 
 def main(arguments: list[str]) -> int:
@@ -132,7 +121,7 @@ def main(arguments: list[str]) -> int:
         for steps, target in zip(options.steps, options.targets, strict=True):
             found.append(compare(contest, options.toolkits, steps, target))
             show(found[-1])
-            store(options, tree, contest, found)
+            store_all(options, tree, contest, found)
     except DragomanError as error:
         print(error, file=sys.stderr)
         return 1

@@ -136,7 +136,7 @@ def test_the_peers_get_the_run_of_the_command_line() -> None:
     assert config.seed == learning.SEED
 
 
-@pytest.mark.parametrize("steps", [6, 800, 1300])
+@pytest.mark.parametrize("steps", [6, 900, 1300])
 def test_learning_rates_rise_and_fall_to_zero(steps: int) -> None:
     rates = learning_rates(run_config(Path("DATA"), Path("OUT"), steps))
     assert len(rates) == steps
@@ -292,7 +292,7 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
     class Done:
         versions, test_lines, preparation_seconds = {"dragoman": "1", "marian": "2"}, 3, 4.56789
 
-    time_to_quality.store(options, "abc", Done(), [result()])  # type: ignore[arg-type]
+    time_to_quality.store_all(options, "abc", Done(), [result()])  # type: ignore[arg-type]
     record = json.loads((options.results / "time-to-quality.json").read_text())
     assert record["command"] == "python benchmarks/time_to_quality.py DATA --lines 3 --length-penalty 0.6"
     assert quality_report.is_time_to_quality(record)
@@ -304,7 +304,7 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_lengths_and_targets_come_in_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert time_to_quality.parse(["DATA"]).steps == [800, 1300]
+    assert time_to_quality.parse(["DATA"]).steps == [900, 1300]
     with pytest.raises(SystemExit):
         time_to_quality.parse(["DATA", "--steps", "6"])
     assert "give as many of the one as of the other" in capsys.readouterr().err
