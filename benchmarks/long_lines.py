@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hardware import describe_hardware
@@ -30,7 +31,8 @@ def main(demo: str = "demo") -> None:
     translator = Translator.load(f"{demo}/en-fr")
     pairs = list(read_pairs([f"{demo}/phrasebook/test"], "en", "fr"))
     longest = longest_side(translator, list(read_pairs([f"{demo}/phrasebook/train"], "en", "fr")))
-    translator.folder = translator.folder.with_facts({"longest training side": longest})
+    facts = translator.direction.facts | {"longest training side": longest}
+    translator.direction = replace(translator.direction, facts=facts)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     ways: dict[str, Callable[[Sequence[str]], str]] = {
         "lines of their own": lambda some: " ".join(t.text for t in translator.translate(some, WHOLE)),

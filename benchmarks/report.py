@@ -36,6 +36,7 @@ TITLES = {
     "memory": "Memory of training the base model",
     "preparation": "Preparing two million sentence pairs",
     "growth": "How cost grows: with the length, with the size of the text, and at the start",
+    "exports": "Exported models, beside Dragoman",
     "processors": "Processors without AMX or AVX-512, imitated by limiting what this one may use",
 }
 

@@ -24,14 +24,14 @@ from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.files import make_folder, write_atomically, write_together
 from dragoman.model.transformer import Transformer
 from dragoman.text.preparation import REPORT_FILE
-from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
+from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
-_RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, METRICS_FILE, RUN_FILE,
-              REPORT_FILE)  # fmt: skip
+_RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE,
+              METRICS_FILE, RUN_FILE, REPORT_FILE)  # fmt: skip
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
 OF_ONE_MODEL = ("validation", "signatures", "steps", "minutes")

@@ -34,10 +34,12 @@ _Config = TypeVar("_Config")
 class _Verb:
     config: type
     module: str
-    """Where the function of the verb's name is."""
+    """Where its function is, which has the verb's name."""
     positionals: tuple[str, ...] = ("folder",)
     hidden: tuple[str, ...] = ()
     """Settings that the verb finds out by itself."""
+    function: str = ""
+    """Its function, where that can't have the verb's name."""
 
 
 VERBS = {
@@ -52,6 +54,8 @@ VERBS = {
     ),
     "figures": _Verb(options.FiguresConfig, "dragoman.views", ("out",)),
     "average": _Verb(options.AverageConfig, "dragoman.commands"),
+    "export": _Verb(options.ExportConfig, "dragoman.exchange", function="export_model"),
+    "import": _Verb(options.ImportConfig, "dragoman.exchange", function="import_model"),
 }
 
 
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if name not in VERBS:
             return _complain(f"there is no verb {name!r}{_nearest(name, VERBS)}; see dragoman --help", code=2)
         config = _parse(name, [_utf8(argument) for argument in arguments[1:]])
-        verb = getattr(importlib.import_module(VERBS[name].module), name)
+        verb = getattr(importlib.import_module(VERBS[name].module), VERBS[name].function or name)
         return int(verb(config))
     except ConfigError as error:
         return _complain(str(error), code=2)

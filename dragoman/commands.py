@@ -29,6 +29,7 @@ from dragoman.checkpoint import (
 from dragoman.config import DragomanError
 from dragoman.files import write_atomically
 from dragoman.inference.alignment import Alignment
+from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.evaluation import evaluate as evaluate_translations
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -59,6 +60,8 @@ def translate(config: TranslateConfig) -> int:
 
 def _translator(config: TranslateConfig | EvaluateConfig) -> Translator:
     device = choose_device(config.device)
+    if choose_engine(Path(config.folder), config.engine) == "ctranslate2":
+        return Translator.using(*load_exported(Path(config.folder), device, config.workers))
     workers = (config.workers or torch.get_num_threads()) if device.type == "cpu" else 1
     return Translator(ModelFolder.load(config.folder), device, use_bf16(config.precision, device), workers)
 
@@ -157,7 +160,7 @@ def _open_stdin() -> BinaryIO:
 def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores; returns the exit code."""
     translator = _translator(config)
-    direction = translator.folder.direction
+    direction = translator.direction
     pairs = list(read_pairs(config.test, direction.source, direction.target))
     if not pairs:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
@@ -182,7 +185,7 @@ def evaluate(config: EvaluateConfig) -> int:
 def score(config: ScoreConfig) -> int:
     """Print log-probability, score and number of subwords for each pair; returns the exit code."""
     translator = Translator.load(config.folder, choose_device(config.device))
-    direction = translator.folder.direction
+    direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0
     while chunk := list(islice(pairs, _LINES_AT_ONCE)):

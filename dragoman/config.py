@@ -90,6 +90,8 @@ class ModelConfig:
     """One embedding for source and target (section 3.4); needs a joint vocabulary."""
     tie_softmax: bool = True
     """Use the target embedding as the weights of the softmax layer, too (section 3.4)."""
+    softmax_bias: bool = False
+    """A bias for each target subword in the softmax layer, as Marian's models have; not in the paper."""
     max_length: int = 512
     """Longest sentence, in subwords, that the model takes or writes."""
     layer_norm_eps: float = 1e-5

@@ -44,6 +44,9 @@ class TranslateConfig(AligningConfig):
     a value: words."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the processor multiplies it faster."""
+    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
+    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored,
+    whatever --precision says."""
     workers: int = 0
     """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
 
@@ -68,6 +71,9 @@ class EvaluateConfig(SearchConfig):
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """auto takes bf16 where the processor multiplies it faster; fp32 scores alike on every
     machine."""
+    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
+    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored,
+    whatever --precision says."""
     workers: int = 0
     """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
 
@@ -109,6 +115,58 @@ class AverageConfig:
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         require_at_least(1, {"last": self.last})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofConfig:
+    """What exports and imports share: the sentences that both sides are compared on."""
+
+    valid: list[str] = field(default_factory=list)
+    """Text for the proof, as in training; without it the validation text of the training run, where it is still in
+    its place, or else lines of random subwords."""
+    sentences: int = 200
+    """How many sentences to compare."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require_at_least(1, {"sentences": self.sentences})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportConfig(ProofConfig):
+    """Export a model for another library, and prove that it answers there as it does here."""
+
+    folder: str
+    """The model folder."""
+    to: Literal["ctranslate2", "huggingface", "argos", "onnx"]
+    """ctranslate2: a folder for CTranslate2; huggingface: one for transformers (MarianMTModel); argos: a package for
+    Argos Translate and LibreTranslate; onnx: encoder and decoder step as ONNX graphs."""
+    out: str
+    """The folder to write."""
+    quantization: Literal["float32", "int8", "int16", "float16", "bfloat16"] = "float32"
+    """How CTranslate2 (and an Argos package) keeps the weights."""
+    package_version: str = "1.0"
+    """Version of an Argos package."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        super().__post_init__()
+        for_ctranslate2 = self.to in ("ctranslate2", "argos")
+        require(for_ctranslate2 or self.quantization == "float32", f"--to {self.to} has no --quantization")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportConfig(ProofConfig):
+    """Import a Marian or OPUS-MT folder in Hugging Face's format, and prove that it answers here as it does there."""
+
+    folder: str
+    """The folder: config.json, model.safetensors, vocab.json, source.spm and target.spm."""
+    out: str
+    """The model folder to write."""
+    source: str = ""
+    """Language code of the source; by default what the folder says."""
+    target: str = ""
+    """Language code of the target; by default what the folder says."""
 
 
 @dataclass(frozen=True, kw_only=True)

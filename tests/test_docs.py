@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 import markdown
 import pytest
 import torch
+from small_models import small_model
 
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import VERBS, main
@@ -245,6 +247,17 @@ def test_the_commands_of_the_pages_do_what_they_say(workplace: Path) -> None:
     translate, again = use.replace("source .venv/bin/activate\n", "").strip().splitlines()
     assert len(shell(translate, workplace).splitlines()) == 1
     shell(again, workplace)
+
+
+@pytest.mark.slow
+def test_the_commands_of_exports_do_what_they_say(tmp_path: Path) -> None:
+    replace(small_model(), direction=Direction("en", "fr")).save(tmp_path / "demo" / "en-fr")
+    for block in blocks("exports.md", "sh"):
+        for command in block.strip().splitlines():
+            exchange = command.split()[1] in ("export", "import")
+            shell(f"{command} --sentences 5" if exchange else command, tmp_path)
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {"demo", "en-fr.ct2", "en-fr.int8", "en-fr.hf", "en-fr.argos", "en-fr.onnx", "models"}
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     ):
         for language, side in (("en", 0), ("de", 1)):
             (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
-    own, inside = (block.replace("\\\n", "").strip().splitlines() for block in SHELL[-2:])
+    own, inside, elsewhere = (block.replace("\\\n", "").strip().splitlines() for block in SHELL[-3:])
     check, train, translate, evaluate = own
     assert "Examined 400 training pairs" in run(check, tmp_path)
     assert "--max-minutes 60" in train
@@ -81,6 +81,9 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
         assert (folder / name).exists(), name
     again = f"dragoman train --config {shlex.quote(str(folder / 'train.yaml'))}"
     run(again, tmp_path)
-    (program,) = PYTHON
-    program = program.replace("demo/en-fr", str(folder))
-    assert run(f"{sys.executable} -c {shlex.quote(program)}", tmp_path)
+    for command in elsewhere:
+        run(f"{command} --sentences 5", tmp_path)
+    assert list((tmp_path / "en-de.argos").glob("*.argosmodel"))
+    for program in PYTHON:
+        program = program.replace("demo/en-fr", str(folder))
+        assert run(f"{sys.executable} -c {shlex.quote(program)}", tmp_path)

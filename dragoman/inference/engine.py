@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from dragoman.config import BOS, PAD, ConfigError, DragomanError, SearchConfig
+from dragoman.config import BOS, PAD, ConfigError, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength, Rule
 from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
@@ -21,12 +22,34 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
 
 
+class SearchEngine(Protocol):
+    """What a Translator works with: Engine, or another library's implementation of the same model."""
+
+    config: ModelConfig
+
+    def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        """As Engine.search."""
+
+    def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+        """As Engine.score."""
+
+    def force(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, AttentionMaps]:
+        """As Engine.force."""
+
+    def decoder(self) -> object:
+        """What the search depends on: another object where weights have changed."""
+
+    def batch_tokens(self, config: SearchConfig) -> int:
+        """Budget of one batch of a search: sentences × longest source."""
+
+
 class Engine:
     """A model that searches, and that reads given translations."""
 
     def __init__(self, model: Transformer, device: torch.device, autocast: bool) -> None:
         """Take a model that is on the device; autocast computes its matrix products in bf16."""
         self.model = model
+        self.config = model.config
         self.device = device
         self.autocast = autocast
         self._made: tuple[tuple[list[tuple[int, int]], list[float]], StepwiseDecoder] | None = None
@@ -50,7 +73,7 @@ class Engine:
             decoder = self.decoder()
             state = decoder.start(self.model.encode(source, source_mask), source_mask)
             longest = self.model.config.max_length - 1
-            _require_room(config, longest)
+            require_room(config, longest)
             max_lengths = [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]
             rules: list[Rule] = [*more_rules, NEVER_WRITTEN, MinLength(config.min_length)]
 
@@ -79,12 +102,20 @@ class Engine:
         self, sources: list[list[int]], targets: list[list[int]], need_maps: bool = True
     ) -> tuple[Tensor, AttentionMaps]:
         """Log-probabilities (B, T, V) of every next token along the targets, and the attention weights; one batch."""
+        maps: AttentionMaps = {}
+        logits = self.logits(sources, targets, maps if need_maps else None)
+        return logits.log_softmax(dim=-1, dtype=torch.float32), maps
+
+    @torch.inference_mode()
+    def logits(self, sources: list[list[int]], targets: list[list[int]], maps: AttentionMaps | None = None) -> Tensor:
+        """Logits (B, T, V) of every next token along the targets; one batch; maps take the attention weights."""
         with self._evaluating():
-            source = self._padded(sources)
             target_input = self._padded([[BOS, *ids[:-1]] for ids in targets])
-            maps: AttentionMaps = {}
-            logits = self.model(source, target_input, maps if need_maps else None)
-            return logits.log_softmax(dim=-1, dtype=torch.float32), maps
+            return self.model(self._padded(sources), target_input, maps)  # type: ignore[no-any-return]
+
+    def batch_tokens(self, config: SearchConfig) -> int:
+        """Budget of one batch of a search: sentences × longest source."""
+        return max(1, config.batch_tokens // config.beam)
 
     def _padded(self, sentences: list[list[int]]) -> Tensor:
         """The sentences (B, longest); rounded up to a multiple, the length may be more than the model takes."""
@@ -116,6 +147,7 @@ class Engine:
                 self.model.train()
 
 
-def _require_room(config: SearchConfig, longest: int) -> None:
+def require_room(config: SearchConfig, longest: int) -> None:
+    """Raise ConfigError unless a translation of the shortest length asked for fits into the longest possible."""
     if config.min_length > longest:
         raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")

@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import LONGEST_FACT, ModelFolder
+from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, has_spaces, split_into_words
 from dragoman.inference.batching import in_batches
-from dragoman.inference.engine import Engine
+from dragoman.inference.ctranslate2_engine import EngineName, choose_engine, load_exported
+from dragoman.inference.engine import Engine, SearchEngine
 from dragoman.inference.long_lines import WIDEST, longest_prefix, split_line, squeeze
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translation import PairScore, Part, Translation, join_alignments, join_translations
@@ -22,7 +23,7 @@ from dragoman.inference.workers import Workers
 from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
 from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import SubwordModel
+from dragoman.text.subword import SubwordModel, Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 _AT_ONCE = 20_000  # lines, or parts of long ones, that are in memory as ids
@@ -61,22 +62,55 @@ class Translator:
                 with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them. They
                 start with the first text that makes more than one batch, and end with the translator.
         """
-        self.workers = workers
-        self.device = torch.device(device)
-        self.folder = folder
-        self.model: Transformer = folder.model.to(self.device)
-        self.vocabulary = folder.vocabulary
-        self.engine = Engine(self.model, self.device, autocast)
-        self._pool = Workers(self.engine.search, self.engine.decoder, workers)
+        engine = Engine(folder.model.to(device), torch.device(device), autocast)
+        self._begin(engine, folder.vocabulary, folder.direction, workers)
+        self._folder: ModelFolder | None = folder
+
+    def _begin(self, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction, workers: int) -> None:
+        self.engine, self.vocabulary, self.direction = engine, vocabulary, direction
+        self.config = engine.config
+        self._pool = Workers(engine.search, engine.decoder, workers)
+
+    @classmethod
+    def using(cls, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction) -> Translator:
+        """A translator over another implementation of a model: all but inspect and align, which look inside."""
+        translator = cls.__new__(cls)
+        translator._begin(engine, vocabulary, direction, workers=1)
+        translator._folder = None
+        return translator
 
     @staticmethod
-    def load(folder: Path | str, device: torch.device | str = "cpu") -> Translator:
-        """Load a model folder.
+    def load(folder: Path | str, device: torch.device | str = "cpu", engine: EngineName = "auto") -> Translator:
+        """Load a model folder, or one that was exported for CTranslate2.
+
+        Args:
+            folder: the folder.
+            device: where to compute.
+            engine: torch or ctranslate2; auto takes the one that the folder is for.
 
         Raises:
-            DragomanError: it is no model folder, or damaged.
+            DragomanError: it is no model folder, or damaged, or the engine can't read it or is not installed.
         """
-        return Translator(ModelFolder.load(folder), device)
+        device = torch.device(device)
+        if choose_engine(Path(folder), engine) == "torch":
+            return Translator(ModelFolder.load(folder), device)
+        return Translator.using(*load_exported(Path(folder), device))
+
+    @property
+    def folder(self) -> ModelFolder:
+        """The model folder.
+
+        Raises:
+            DragomanError: the model is one that was exported.
+        """
+        if self._folder is None:
+            raise DragomanError("an exported model can't be looked into: take the model that was exported")
+        return self._folder
+
+    @property
+    def model(self) -> Transformer:
+        """The model; raises what folder raises."""
+        return self.folder.model
 
     @property
     def longest_source(self) -> int:
@@ -84,8 +118,8 @@ class Translator:
 
         Positions beyond the longest training sentence are new to a model, and its translations fall apart there.
         """
-        seen = self.folder.direction.facts.get(LONGEST_FACT)
-        most = self.model.config.max_length
+        seen = self.direction.facts.get(LONGEST_FACT)
+        most = self.config.max_length
         return min(most, seen) if isinstance(seen, int) and seen > 1 else most
 
     def translate(
@@ -181,7 +215,7 @@ class Translator:
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
         alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, _FORCE_CURE))
-        spaced = has_spaces(self.folder.direction.target)
+        spaced = has_spaces(self.direction.target)
         return [
             join_alignments(translation.parts, list(islice(alignments, len(translation.parts))), unit, spaced)
             if translation.parts
@@ -205,17 +239,19 @@ class Translator:
             DragomanError: the sentence is empty, or it or the translation is longer than the model can take.
         """
         config = config or SearchConfig()
+        folder, engine = self.folder, self.engine
+        assert isinstance(engine, Engine)
         (source,) = self._encode_where_short([sentence], self.vocabulary.source)
-        if source is None or len(source) > self.model.config.max_length:
+        if source is None or len(source) > self.config.max_length:
             raise self._too_long("the sentence", sentence, source, "inspect its parts one by one")
         if len(source) == 1:
             raise DragomanError("the sentence is empty: there is nothing to inspect")
         recorder = BeamRecorder()
-        hypotheses = self.engine.search([source], replace(config, n_best=config.beam), recorder)[0]
+        hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder)[0]
         target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
-        if len(target) > self.model.config.max_length:
+        if len(target) > self.config.max_length:
             raise self._too_long("the translation", "", target, "shorten it")
-        forced, maps = self.engine.force([source], [target])
+        forced, maps = engine.force([source], [target])
         evidence = Evidence(
             source=source,
             target=target,
@@ -224,7 +260,7 @@ class Translator:
             hypotheses=hypotheses,
             recorder=recorder,
         )
-        return examine(evidence, self.folder, config, sentence, self._aligning_layer(layer))
+        return examine(evidence, folder, config, sentence, self._aligning_layer(layer))
 
     def _spelt(self, translation: str, hypotheses: list[Hypothesis]) -> list[int]:
         """A translation's subwords; as the search found them where it did, for a text can be cut in several ways."""
@@ -234,7 +270,7 @@ class Translator:
         return self.vocabulary.target.encode([translation])[0]
 
     def _aligning_layer(self, layer: int) -> int:
-        layers = self.model.config.num_decoder_layers
+        layers = self.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
@@ -248,7 +284,7 @@ class Translator:
     def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
         """What to translate: lines that are not empty, in parts where they are too long."""
         encoded = self._encode_where_short(lines, self.vocabulary.source)
-        limit = self.longest_source if config.long == "split" else self.model.config.max_length
+        limit = self.longest_source if config.long == "split" else self.config.max_length
         long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
         if long and config.long == "error":
             raise self._too_long(
@@ -261,7 +297,9 @@ class Translator:
                 yield _Stretch(i, ids)
 
     def _parts(self, place: int, line: str, config: SearchConfig, limit: int, number: int) -> Iterator[_Stretch]:
-        """What is translated of a long line: its parts, or its beginning."""
+        """What is translated of a long line: its parts, or its beginning; each with the line's tag."""
+        tag, line = self.vocabulary.source.split_tag(line)
+        limit -= bool(tag)
         sources: Iterable[str]
         if config.long == "truncate":
             line = squeeze(line)
@@ -270,9 +308,9 @@ class Translator:
         else:
             sources, left_out = split_line(line, limit, self._count), 0
         for source in sources:
-            (ids,) = self._encode([source.strip()], "source", [number])
-            if len(ids) > 1 or left_out:
-                yield _Stretch(place, ids, source, left_out)
+            (ids,) = self._encode([tag + source.strip()], "source", [number])
+            if len(ids) > 1 + bool(tag) or left_out:
+                yield _Stretch(place, ids, tag + source, left_out)
 
     def _search(
         self, stretches: Sequence[_Stretch], config: SearchConfig, progress: Callable[[int], None] | None
@@ -281,7 +319,7 @@ class Translator:
             self.engine.search,
             lambda batch: ([stretches[i].ids for i in batch], config),
             [len(stretch.ids) for stretch in stretches],
-            max(1, config.batch_tokens // config.beam),
+            self.engine.batch_tokens(config),
             _SEARCH_CURE,
             progress,
             self._pool,
@@ -301,7 +339,7 @@ class Translator:
         stretches, translations = [stretch for stretch, _ in found], [translation for _, translation in found]
         if not stretches[0].source:
             return translations[0]
-        separator = " " if has_spaces(self.folder.direction.target) else ""
+        separator = " " if has_spaces(self.direction.target) else ""
         joined = join_translations([stretch.source for stretch in stretches], translations, separator, n_best)
         left_out = stretches[-1].left_out
         return replace(
@@ -316,14 +354,14 @@ class Translator:
         subwords = self.vocabulary.source if side == "source" else self.vocabulary.target
         result = []
         for number, text, ids in zip(numbers, texts, self._encode_where_short(texts, subwords), strict=True):
-            if ids is None or len(ids) > self.model.config.max_length:
+            if ids is None or len(ids) > self.config.max_length:
                 raise self._too_long(f"{side} line {number:,}", text, ids, "split it into sentences")
             result.append(ids)
         return result
 
     def _encode_where_short(self, texts: Sequence[str], subwords: SubwordModel) -> list[list[int] | None]:
         """The ids of each text, with EOS; None for one with so many characters that it can't fit."""
-        widest = WIDEST * self.model.config.max_length
+        widest = WIDEST * self.config.max_length
         plain = [text if len(text) <= widest else squeeze(text) for text in texts]
         encoded = subwords.encode([text if len(text) <= widest else "" for text in plain])
         return [None if len(text) > widest else [*ids, EOS] for text, ids in zip(plain, encoded, strict=True)]
@@ -331,7 +369,7 @@ class Translator:
     def _too_long(self, name: str, text: str, ids: list[int] | None, cure: str) -> DragomanError:
         size = f"{len(text):,} characters" if ids is None else f"{len(ids):,} subwords"
         return DragomanError(
-            f"{name} has {size}, but the model takes at most {self.model.config.max_length:,} subwords: {cure}"
+            f"{name} has {size}, but the model takes at most {self.config.max_length:,} subwords: {cure}"
         )
 
 

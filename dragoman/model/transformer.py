@@ -34,7 +34,7 @@ class Transformer(nn.Module):
         self.target_positions = PositionalEncoding(config.d_model, config.max_length, config.dropout, config.positions)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
-        self.softmax = nn.Linear(config.d_model, config.target_vocab_size, bias=False)
+        self.softmax = nn.Linear(config.d_model, config.target_vocab_size, bias=config.softmax_bias)
         self._initialise()
         if config.tie_softmax:
             self.softmax.weight = self.target_embedding.weight

@@ -1,11 +1,13 @@
 """Subwords: the SentencePiece models that turn raw text into ids and back.
 
-The ids 0 to 3 are PAD, UNK, BOS and EOS in every model; 256 more are the bytes, so that nothing is ever UNK.
+The ids 0 to 3 are PAD, UNK, BOS and EOS in every model; 256 more are the bytes, so that nothing is ever UNK. Models
+that come from elsewhere may lack the bytes, and keep a list that says which subword has which id.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +20,9 @@ from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
 
 JOINT_FILE = "sentencepiece.model"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
+LIST_FILE, TARGET_LIST_FILE = "vocabulary.json", "target_vocabulary.json"
+SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+"""How the subwords with the ids 0 to 3 are spelt."""
 MOST_CHARACTERS = 16
 """Characters of the longest subwords that are learned."""
 
@@ -32,13 +37,8 @@ class SubwordModel:
             DragomanError: the bytes are no SentencePiece model, or its special symbols have other ids.
         """
         self.serialized = serialized
-        try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
-            specials = [getattr(self._processor, f"{symbol}_id")() for symbol in ("pad", "unk", "bos", "eos")]
-        except (RuntimeError, TypeError):
-            specials = []
-        if not serialized or not specials:
-            raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again")
+        self._processor = _processor(serialized, name)
+        specials = [getattr(self._processor, f"{symbol}_id")() for symbol in ("pad", "unk", "bos", "eos")]
         if specials != [PAD, UNK, BOS, EOS]:
             raise DragomanError(f"{name}: <pad>, <unk>, <s> and </s> must have the ids 0 to 3, not {specials}")
 
@@ -59,6 +59,87 @@ class SubwordModel:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords behind the ids, as SentencePiece writes them ("▁" begins a word)."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of subwords; UNK where there is no such subword."""
+        return [self._processor.piece_to_id(piece) for piece in pieces]
+
+    def split_tag(self, line: str) -> tuple[str, str]:
+        """The tag that a line begins with and that every part of it needs, and the rest; without a tag "" and all."""
+        return "", line
+
+
+class ListedModel(SubwordModel):
+    """A SentencePiece model whose subwords have the ids that a list gives them, as in Marian's vocabularies.
+
+    What it cuts text into and the list does not have is UNK. A tag such as `>>fra<<` at the beginning of a line, which
+    tells a model of many languages the one to write, is a single subword where the list has it.
+    """
+
+    def __init__(self, serialized: bytes, listed: Sequence[str], name: str = "the subword model") -> None:
+        """Load a serialised model.
+
+        Args:
+            serialized: the SentencePiece model.
+            listed: the subwords in the order of their ids; the first four are SPECIALS.
+            name: where it comes from, for messages.
+
+        Raises:
+            DragomanError: the bytes are no SentencePiece model, or the list is none of subwords.
+        """
+        self.serialized = serialized
+        self.listed = list(listed)
+        self._processor = _processor(serialized, name)
+        self._places = {piece: place for place, piece in enumerate(self.listed)}
+        if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
+            raise DragomanError(f"{name}: its list of subwords must begin with {' '.join(SPECIALS)} and repeat none")
+        own = (self._processor.id_to_piece(i) for i in range(self._processor.get_piece_size()))
+        self._ids = [self._places.get(piece, UNK) for piece in own]
+
+    def __len__(self) -> int:
+        """Number of subwords, special symbols included."""
+        return len(self.listed)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """The ids of each line, without BOS and EOS."""
+        tagged = [self.split_tag(line) for line in lines]
+        threads = os.cpu_count() or 1 if len(lines) > 256 else 1
+        found = self._processor.encode([line for _, line in tagged], out_type=int, num_threads=threads)
+        return [
+            [*([self._places[tag]] if tag else []), *(self._ids[i] for i in ids)]
+            for (tag, _), ids in zip(tagged, found, strict=True)
+        ]
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each sequence of ids, on one line; special symbols leave no trace."""
+        texts = (self._processor.decode_pieces(self.pieces([i for i in ids if i > EOS])) for ids in sentences)
+        # A subword that only the other side's model knows is left as it is.
+        return [text.replace("▁", " ").replace("\n", " ").strip(" ") for text in texts]
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The subwords behind the ids, as SentencePiece writes them ("▁" begins a word)."""
+        return [self.listed[int(i)] for i in ids]
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of subwords; UNK where there is no such subword."""
+        return [self._places.get(piece, UNK) for piece in pieces]
+
+    def split_tag(self, line: str) -> tuple[str, str]:
+        """The tag that a line begins with and that every part of it needs, and the rest; without a tag "" and all."""
+        found = _TAG.match(line)
+        return (found[0], line[found.end() :]) if found and found[0] in self._places else ("", line)
+
+
+_TAG = re.compile(r">>[^<>\s]+<<")
+
+
+def _processor(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    try:
+        if serialized:
+            return sentencepiece.SentencePieceProcessor(model_proto=serialized)
+    except (RuntimeError, TypeError):
+        pass
+    raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again")
 
 
 def learn_subwords(lines: Iterable[str], config: TextConfig, vocab_size: int | None = None) -> SubwordModel:
@@ -127,7 +208,12 @@ class Vocabulary:
         """File names and contents by which a model folder keeps this vocabulary."""
         if self.joint:
             return {JOINT_FILE: self.source.serialized}
-        return {SOURCE_FILE: self.source.serialized, TARGET_FILE: self.target.serialized}
+        models = {SOURCE_FILE: self.source.serialized, TARGET_FILE: self.target.serialized}
+        if isinstance(self.source, ListedModel) and isinstance(self.target, ListedModel):
+            models[LIST_FILE] = _as_json(self.source.listed)
+            if self.target.listed != self.source.listed:
+                models[TARGET_LIST_FILE] = _as_json(self.target.listed)
+        return models
 
     @staticmethod
     def load(folder: Path) -> Vocabulary:
@@ -137,9 +223,17 @@ class Vocabulary:
             DragomanError: they are missing or damaged.
         """
         if (folder / JOINT_FILE).is_file():
-            joint = _load(folder / JOINT_FILE)
+            joint = SubwordModel(_read(folder / JOINT_FILE), str(folder / JOINT_FILE))
             return Vocabulary(joint, joint)
-        return Vocabulary(_load(folder / SOURCE_FILE), _load(folder / TARGET_FILE))
+        source, target = folder / SOURCE_FILE, folder / TARGET_FILE
+        if not (folder / LIST_FILE).is_file():
+            return Vocabulary(SubwordModel(_read(source), str(source)), SubwordModel(_read(target), str(target)))
+        listed = _read_list(folder / LIST_FILE)
+        other = folder / TARGET_LIST_FILE
+        target_listed = _read_list(other) if other.is_file() else listed
+        return Vocabulary(
+            ListedModel(_read(source), listed, str(source)), ListedModel(_read(target), target_listed, str(target))
+        )
 
     @staticmethod
     def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig) -> Vocabulary:
@@ -150,11 +244,25 @@ class Vocabulary:
         return Vocabulary(learn_subwords(sides[0], config), learn_subwords(sides[1], config))
 
 
-def _load(path: Path) -> SubwordModel:
+def _read(path: Path) -> bytes:
     try:
-        return SubwordModel(path.read_bytes(), str(path))
+        return path.read_bytes()
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror}; a model folder needs its subword model") from None
+
+
+def _read_list(path: Path) -> list[str]:
+    try:
+        listed = json.loads(_read(path))
+    except (ValueError, RecursionError):
+        listed = None
+    if not isinstance(listed, list) or not all(isinstance(piece, str) for piece in listed):
+        raise DragomanError(f"{path}: damaged, or not a list of subwords; copy the model again")
+    return listed
+
+
+def _as_json(listed: Sequence[str]) -> bytes:
+    return (json.dumps(listed, ensure_ascii=False, indent=0) + "\n").encode()
 
 
 def _alternate(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:

@@ -89,21 +89,23 @@ class TrainingObjective(nn.Module):
         states = self.model.states(source, target_input)  # (B, T, D)
         real = target_output != PAD
         loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            states[real], self.model.softmax.weight, target_output[real], self.smoothing
+            states[real], self.model.softmax.weight, self.model.softmax.bias, target_output[real], self.smoothing
         )
         return loss
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
-    """label_smoothed_cross_entropy(states @ weightᵀ, target), block by block.
+    """label_smoothed_cross_entropy(states @ weightᵀ + bias, target), block by block.
 
-    The gradient with respect to the logits is p - q in closed form, so each block computes its share of both
+    The gradient with respect to the logits is p - q in closed form, so each block computes its share of all
     gradients at once and then forgets its logits.
     """
 
     @staticmethod
-    def forward(ctx: Any, states: Tensor, weight: Tensor, target: Tensor, smoothing: float) -> Tensor:
-        """The loss; states (N, D), weight (V, D), target (N). Both gradients are ready when it returns."""
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
+    ) -> Tensor:
+        """The loss; states (N, D), weight (V, D), bias (V), target (N). All gradients are ready when it returns."""
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
         with torch.autocast(device, enabled=False):
@@ -111,24 +113,34 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             loss = torch.zeros((), device=states.device)
             grad_states = torch.empty_like(rows)
             grad_weight = torch.zeros_like(weight, dtype=torch.float32)
+            grad_bias = None if bias is None else torch.zeros_like(bias, dtype=torch.float32)
             # The evenly spread part of the targets, ε / V, is the same for every subword: it needs no N × V numbers.
             spread = smoothing / len(weight)
             mean_weight = weight.float().sum(dim=0) * spread  # (D)
             for start in range(0, len(rows), _BLOCK):
                 block = slice(start, start + _BLOCK)
-                block_loss, grad = _slicewise(rows[block] @ projection.T, target[block, None], 1.0 - smoothing)
+                logits = rows[block] @ projection.T
+                if bias is not None:
+                    logits += bias.to(dtype)
+                block_loss, grad = _slicewise(logits, target[block, None], 1.0 - smoothing)
                 loss += block_loss - (rows[block].float() @ mean_weight).sum()
                 grad_states[block] = (grad @ projection).sub_(mean_weight.to(dtype))
                 grad_weight += grad.T @ rows[block]
+                if grad_bias is not None:
+                    grad_bias += grad.sum(dim=0, dtype=torch.float32)
             grad_weight -= spread * rows.float().sum(dim=0)
-        ctx.save_for_backward(grad_states.to(states.dtype), grad_weight.to(weight.dtype))
+            if bias is not None and grad_bias is not None:
+                loss -= spread * len(rows) * bias.float().sum()
+                grad_bias -= spread * len(rows)
+        ctx.save_for_backward(grad_states.to(states.dtype), grad_weight.to(weight.dtype), grad_bias)
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
         """Scale the gradients that forward left."""
-        grad_states, grad_weight = ctx.saved_tensors
-        return grad_states * gradients[0], grad_weight * gradients[0], None, None
+        grad_states, grad_weight, grad_bias = ctx.saved_tensors
+        scaled_bias = None if grad_bias is None else grad_bias * gradients[0]
+        return grad_states * gradients[0], grad_weight * gradients[0], scaled_bias, None, None
 
 
 def _slicewise(logits: Tensor, target: Tensor, certainty: float) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
-from dragoman.text.subword import SubwordModel, Vocabulary, learn_subwords
+from dragoman.text.subword import SPECIALS, ListedModel, SubwordModel, Vocabulary, learn_subwords
 
 ENGLISH = [
     "The cat sleeps on the warm roof of the house.",
@@ -149,6 +149,7 @@ def test_other_bytes_are_no_model() -> None:
 
 
 def keep_in(folder: Path, vocabulary: Vocabulary) -> Path:
+    folder.mkdir(exist_ok=True)
     for name, content in vocabulary.files().items():
         (folder / name).write_bytes(content)
     return folder
@@ -187,4 +188,67 @@ def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
         Vocabulary.load(tmp_path)
     (tmp_path / "source.spm").unlink()
     with pytest.raises(DragomanError, match=r"source\.spm"):
+        Vocabulary.load(tmp_path)
+
+
+# ------------------------------------------------------------------------------------- subwords with a list
+
+
+def listed(model: SubwordModel, *left_out: str) -> ListedModel:
+    """The same model with its subwords in another order, without some, and with a tag."""
+    pieces = model.pieces(range(4, len(model)))
+    kept = [piece for piece in reversed(pieces) if piece not in left_out]
+    return ListedModel(model.serialized, [*SPECIALS, ">>fra<<", *kept])
+
+
+def test_a_list_gives_the_same_subwords_other_ids(model: SubwordModel) -> None:
+    other = listed(model)
+    for line in ENGLISH:
+        (ids,), (plain,) = other.encode([line]), model.encode([line])
+        assert other.pieces(ids) == model.pieces(plain)
+        assert ids != plain
+        assert other.ids(other.pieces(ids)) == ids
+        assert other.decode([ids]) == model.decode([plain])
+
+
+def test_what_the_list_does_not_have_is_unknown(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[0]])
+    (missing,) = model.pieces(ids[1:2])
+    (found,) = listed(model, missing).encode([ENGLISH[0]])
+    assert UNK in found
+    assert len(found) == len(ids)
+
+
+def test_a_tag_is_one_subword_at_the_beginning_of_a_line(model: SubwordModel) -> None:
+    other = listed(model)
+    tag, plain = other.ids([">>fra<<"]), other.encode([ENGLISH[0]])[0]
+    assert other.encode([f">>fra<< {ENGLISH[0]}", f">>fra<<{ENGLISH[0]}"]) == [[*tag, *plain]] * 2
+    assert other.split_tag(f">>fra<<{ENGLISH[0]}") == (">>fra<<", ENGLISH[0])
+    for line in (f">>deu<< {ENGLISH[0]}", f"{ENGLISH[0]} >>fra<<", ">> a << b"):
+        assert other.split_tag(line) == ("", line)
+        assert tag[0] not in other.encode([line])[0]
+
+
+def test_lists_are_kept_beside_the_models(model: SubwordModel, tmp_path: Path) -> None:
+    one = listed(model)
+    for target, files in ((listed(model), 3), (listed(model, "a"), 4)):
+        vocabulary = Vocabulary(one, target)
+        assert len(vocabulary.files()) == files
+        again = Vocabulary.load(keep_in(tmp_path / str(files), vocabulary))
+        assert again.files() == vocabulary.files()
+        assert again.target.encode(ENGLISH) == target.encode(ENGLISH)
+        assert not again.joint
+
+
+@pytest.mark.parametrize("pieces", [[], ["a", "b"], [*SPECIALS, "a", "a"], ["<unk>", "<pad>", "<s>", "</s>"]])
+def test_a_list_begins_with_the_special_symbols_and_repeats_nothing(pieces: list[str], model: SubwordModel) -> None:
+    with pytest.raises(DragomanError, match="must begin with"):
+        ListedModel(model.serialized, pieces)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2]", b"\xff"])
+def test_a_damaged_list_is_named(content: bytes, model: SubwordModel, tmp_path: Path) -> None:
+    keep_in(tmp_path, Vocabulary(listed(model), listed(model)))
+    (tmp_path / "vocabulary.json").write_bytes(content)
+    with pytest.raises(DragomanError, match=r"vocabulary\.json"):
         Vocabulary.load(tmp_path)

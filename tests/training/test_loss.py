@@ -15,6 +15,7 @@ from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entro
 
 SMOOTHINGS = [0.0, 0.1, 0.5, 0.9]
 TIED = {"source_vocab_size": 23, "target_vocab_size": 23}
+BIASED = {**TIED, "softmax_bias": True}
 SEPARATE = {"share_embeddings": False, "tie_softmax": False, "source_vocab_size": 19, "target_vocab_size": 29}
 
 
@@ -35,7 +36,10 @@ def pytorchs(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
 def tiny(**changes: Any) -> Transformer:
     torch.manual_seed(1)
     shape: dict[str, Any] = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    return Transformer(ModelConfig(**shape, dropout=0.0, max_length=64, **changes))
+    model = Transformer(ModelConfig(**shape, dropout=0.0, max_length=64, **changes))
+    if model.softmax.bias is not None:
+        torch.nn.init.normal_(model.softmax.bias)
+    return model
 
 
 def batch(sentences: int = 6, length: int = 9, vocab_size: int = 19) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,7 +130,7 @@ def test_logits_of_low_precision_are_summed_in_float32() -> None:
 
 
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
-@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+@pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
 def test_the_objective_and_the_gradient_of_every_parameter_are_those_of_plain_autograd(
     changes: dict[str, Any], smoothing: float
 ) -> None:
@@ -223,7 +227,7 @@ def test_without_gradients_the_objective_is_the_same_number() -> None:
     assert torch.equal(evaluated, TrainingObjective(model, 0.1)(*inputs).detach())
 
 
-@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+@pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
 def test_in_bfloat16_loss_and_gradients_are_float32_and_as_close_as_plain_autograd(changes: dict[str, Any]) -> None:
     model, inputs = tiny(**changes), batch()
 
@@ -283,7 +287,7 @@ def measured_by_hand(
     return label_smoothed_cross_entropy(logits, target_output, 0.0)[0], correct
 
 
-@pytest.mark.parametrize("changes", [TIED, SEPARATE], ids=["tied", "separate"])
+@pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
 @pytest.mark.parametrize("block", [1, 7, 39, 4096])
 def test_measuring_counts_as_one_would_by_hand(
     changes: dict[str, Any], block: int, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,166 @@
+"""The verbs that take models elsewhere and bring them here: export and import."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+import torch
+import yaml
+
+from dragoman.checkpoint import RUN_FILE, ModelFolder
+from dragoman.config import DragomanError
+from dragoman.exported import DESCRIPTION_FILE, describe
+from dragoman.files import make_folder
+from dragoman.inference.engine import Engine
+from dragoman.interop import argos, ctranslate2, huggingface, onnx
+from dragoman.interop.arrival import read_marian
+from dragoman.interop.cards import card
+from dragoman.interop.parity import PARITY_FILE, OtherSide, Parity, Sample, prove
+from dragoman.interop.sides import CTranslate2Side, HuggingFaceSide, OnnxSide
+from dragoman.options import ExportConfig, ImportConfig, ProofConfig
+from dragoman.text.corpus import read_pairs
+from dragoman.text.subword import Vocabulary
+
+_RANDOM_LENGTHS = (3, 30)  # subwords of a line that is made up
+
+
+def export_model(config: ExportConfig) -> int:
+    """Export a model folder; returns the exit code, 1 where the proof fails."""
+    loaded = ModelFolder.load(config.folder)
+    if config.to == "argos":
+        argos.require_joint(loaded)
+    sample = _sample(config, loaded, Path(config.folder))
+    with _staging(Path(config.out), DESCRIPTION_FILE) as folder:
+        other = _write(loaded, folder, config)
+        parity = _prove(loaded, other, sample, folder)
+        if config.to == "argos":
+            name = argos.package_name(loaded, config.package_version)
+            path = folder / f"{name}.argosmodel"
+            readme = card(loaded, config.to, parity, name)
+            argos.write_package(loaded, folder / "model", path, config.package_version, readme)
+            shutil.rmtree(folder / "model")
+        else:
+            readme = card(loaded, config.to, parity)
+        (folder / "README.md").write_text(readme, encoding="utf-8")
+        (folder / DESCRIPTION_FILE).write_bytes(describe(loaded, config.to))
+    _say(f"exported to {config.out}")
+    return 0
+
+
+def import_model(config: ImportConfig) -> int:
+    """Import a folder; returns the exit code, 1 where the proof fails."""
+    arrival = read_marian(Path(config.folder), config.source, config.target)
+    sample = _sample(config, arrival.loaded, Path(config.folder))
+    with _staging(Path(config.out), PARITY_FILE) as folder:
+        _prove(arrival.loaded, HuggingFaceSide(Path(config.folder), arrival.rows), sample, folder)
+        arrival.loaded.save(folder)
+    _say(f"imported into {config.out}")
+    return 0
+
+
+def _write(loaded: ModelFolder, folder: Path, config: ExportConfig) -> OtherSide:
+    """Write the export into an empty folder, and load it with the library that it is for."""
+    if config.to == "huggingface":
+        huggingface.write_model(loaded, folder)
+        return HuggingFaceSide(folder)
+    if config.to == "onnx":
+        onnx.write_model(loaded, folder)
+        return OnnxSide(folder, Vocabulary.load(folder))
+    model = folder / "model" if config.to == "argos" else folder
+    model.mkdir(exist_ok=True)
+    ctranslate2.write_model(loaded, model, config.quantization)
+    exact = config.quantization == "float32"
+    return CTranslate2Side(model, Vocabulary.load(model), loaded.model.config, exact)
+
+
+def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) -> Parity:
+    """Compare both sides, print and store the result.
+
+    Raises:
+        DragomanError: they do not agree.
+    """
+    _say(f"comparing both sides on {len(sample.sources):,} sentences")
+    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
+    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target)
+    for line in parity.lines():
+        _say(line)
+    if not parity.passed:
+        raise DragomanError(f"the two sides do not agree, so nothing was written; {_first_difference(parity)}")
+    (folder / PARITY_FILE).write_text(json.dumps(asdict(parity), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return parity
+
+
+def _first_difference(parity: Parity) -> str:
+    if not parity.examples:
+        return "their numbers differ" if parity.tokenized_alike else "their tokenizers differ"
+    example = parity.examples[0]
+    return f"{example['source']!r} becomes {example['here']!r} here and {example['there']!r} there"
+
+
+def _sample(config: ProofConfig, loaded: ModelFolder, folder: Path) -> Sample:
+    """The sentences to compare on: short enough for the model, from the text at hand."""
+    texts = config.valid or _validation_text(folder)
+    if texts:
+        direction, longest = loaded.direction, loaded.model.config.max_length - 1
+        pairs = (pair for pair in read_pairs(texts, direction.source, direction.target) if all(map(str.strip, pair)))
+        fitting = (pair for pair in pairs if len(loaded.vocabulary.source.encode([pair[0]])[0]) < longest)
+        if found := list(islice(fitting, config.sentences)):
+            return Sample([source for source, _ in found], [target for _, target in found], ", ".join(texts))
+        raise DragomanError(f"{', '.join(texts)}: no sentences that the model could translate")
+    return Sample(
+        _random_lines(loaded.vocabulary, config.sentences), None, "random subwords; --valid names better ones"
+    )
+
+
+def _validation_text(folder: Path) -> list[str]:
+    """The validation text of the run that trained the model; none where that can't be found."""
+    try:
+        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
+        texts = settings["valid"] or [str(folder / "heldout")]
+        next(iter(read_pairs(texts, settings["source"], settings["target"])))
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, yaml.YAMLError, DragomanError):
+        return []
+    return [str(text) for text in texts]
+
+
+def _random_lines(vocabulary: Vocabulary, count: int) -> list[str]:
+    """Lines of subwords drawn at random, always the same ones."""
+    draw = random.Random(1)
+    known = range(4, len(vocabulary.source))
+    lines: list[str] = []
+    while len(lines) < count:
+        ids = draw.choices(known, k=draw.randint(*_RANDOM_LENGTHS))
+        line = " ".join(vocabulary.source.decode([ids])[0].split())
+        if line.isprintable() and "\ufffd" not in line and line:
+            lines.append(line)
+    return lines
+
+
+@contextmanager
+def _staging(out: Path, mark: str) -> Iterator[Path]:
+    """A folder to write to, which takes the place of out when all is well; mark is the file that makes out ours."""
+    if out.exists() and not (out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))):
+        raise DragomanError(f"{out}: already exists, and is not an earlier result of this verb; choose another --out")
+    staging = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(staging, ignore_errors=True)
+    make_folder(staging)
+    try:
+        yield staging
+        shutil.rmtree(out, ignore_errors=True)
+        staging.rename(out)
+    except OSError as error:
+        raise DragomanError(f"{out}: can't be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

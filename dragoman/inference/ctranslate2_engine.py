@@ -1,0 +1,182 @@
+"""An exported CTranslate2 folder at work: the same search as Dragoman's, computed by CTranslate2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import torch
+
+from dragoman.checkpoint import Direction
+from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
+from dragoman.exported import read_description
+from dragoman.extras import needed
+from dragoman.inference.engine import require_room
+from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.search import Hypothesis
+from dragoman.text.subword import SPECIALS, Vocabulary
+
+MODEL_FILE = "model.bin"
+EngineName = Literal["auto", "torch", "ctranslate2"]
+_BATCH_TOKENS = 1024  # CTranslate2's own batches, cut from what it is given
+_NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
+
+
+class CTranslate2Engine:
+    """A model that searches and scores; it has no attention weights to show."""
+
+    def __init__(
+        self,
+        folder: Path,
+        vocabulary: Vocabulary,
+        config: ModelConfig,
+        workers: int = 1,
+        threads: int = 1,
+        device: str = "cpu",
+    ) -> None:
+        """Load a folder that CTranslate2 reads.
+
+        Args:
+            folder: with model.bin.
+            vocabulary: the subwords.
+            config: the model's shape.
+            workers: batches computed at the same time.
+            threads: of each worker.
+            device: cpu or cuda.
+
+        Raises:
+            DragomanError: CTranslate2 is not installed, or can't read the folder.
+        """
+        library = needed("ctranslate2", "ctranslate2")
+        self.config = config
+        self._vocabulary = vocabulary
+        try:
+            self._translator = library.Translator(
+                str(folder), device=device, inter_threads=workers, intra_threads=threads
+            )
+        except (RuntimeError, ValueError) as error:
+            raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
+
+    def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, best first.
+
+        Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
+        without, until as many hypotheses as the beam have finished and the best candidate of a step was an end; those
+        then compete by Dragoman's penalty. Its own way with a penalty, to stop at the first so many endings, would
+        take hopeless ones where the model is sure of a longer translation.
+
+        Args:
+            sources: ids, each ending in EOS.
+            config: beam, length penalty, …
+
+        Raises:
+            ConfigError: min_length is more than the model can write.
+        """
+        longest = self.config.max_length - 1
+        require_room(config, longest)
+        limit = min(max(max(map(len, sources)) + config.max_length, config.min_length), longest)
+        return self.hypotheses(sources, config, limit)
+
+    def hypotheses(self, sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
+        """The same for translations of at most so many subwords."""
+        found = self._translate(sources, config, limit)
+        # Forbidding the symbols that are never written would change all probabilities a little: CTranslate2 normalises
+        # what is left. So that is only done where one was written after all.
+        wrong = [i for i, some in enumerate(found) if any(token < EOS for token in some[0].tokens)]
+        again = self._translate([sources[i] for i in wrong], config, limit, _NEVER_WRITTEN)
+        for place, some in zip(wrong, again, strict=True):
+            found[place] = some
+        return found
+
+    def _translate(
+        self, sources: list[list[int]], config: SearchConfig, limit: int, suppressed: list[list[str]] | None = None
+    ) -> list[list[Hypothesis]]:
+        found = self._translator.translate_batch(
+            [self._source(ids) for ids in sources],
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+            beam_size=config.beam,
+            num_hypotheses=config.beam if config.length_penalty else config.n_best,
+            length_penalty=0,
+            max_input_length=0,
+            max_decoding_length=limit + 1,
+            min_decoding_length=config.min_length,
+            suppress_sequences=suppressed,
+            return_scores=True,
+            return_end_token=True,
+        )
+        return [self._competing(result, config) for result in found]
+
+    def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
+        """The log-probability of each target given its source; ids, each ending in EOS."""
+        return [sum(log_probs) for log_probs in self.token_scores(sources, targets)]
+
+    def token_scores(self, sources: list[list[int]], targets: list[list[int]]) -> list[list[float]]:
+        """The log-probability of each subword of each target; ids, each ending in EOS."""
+        found = self._translator.score_batch(
+            [self._source(ids) for ids in sources],
+            [self._vocabulary.target.pieces(ids[:-1]) for ids in targets],
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [list(result.log_probs) for result in found]
+
+    def force(self, sources: list[list[int]], targets: list[list[int]]) -> NoReturn:
+        """Refuse: CTranslate2 does not give the attention of all heads."""
+        raise DragomanError("CTranslate2 does not tell the attention weights: use the model that was exported")
+
+    def decoder(self) -> None:
+        """Nothing that processes would share."""
+
+    def batch_tokens(self, config: SearchConfig) -> int:
+        """All at once: CTranslate2 cuts batches itself, and gives them to its workers."""
+        return 2**31
+
+    def _source(self, ids: list[int]) -> list[str]:
+        return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
+
+    def _competing(self, result: Any, config: SearchConfig) -> list[Hypothesis]:
+        penalty = LengthPenalty(config.length_penalty)
+        found = []
+        for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
+            ids = self._vocabulary.target.ids(pieces)
+            tokens = ids[:-1] if ids and ids[-1] == EOS else ids
+            found.append(Hypothesis(tokens, log_prob, log_prob / penalty(len(tokens) + 1)))
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)[: config.n_best]
+
+
+def choose_engine(folder: Path, asked: EngineName) -> EngineName:
+    """torch or ctranslate2: what is asked for, or what the folder is for.
+
+    Raises:
+        ConfigError: the folder is not for the engine asked for.
+    """
+    exported = (folder / MODEL_FILE).is_file()
+    if asked == "ctranslate2" and not exported:
+        cure = f"dragoman export {folder} --to ctranslate2 --out …"
+        raise ConfigError(f"{folder}: not a CTranslate2 folder (it has no {MODEL_FILE}); make one with {cure}")
+    if asked == "torch" and exported:
+        raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")
+    return "ctranslate2" if exported else "torch"
+
+
+def load_exported(
+    folder: Path, device: torch.device, workers: int = 0
+) -> tuple[CTranslate2Engine, Vocabulary, Direction]:
+    """Load a folder that Dragoman exported for CTranslate2.
+
+    Args:
+        folder: the folder.
+        device: cpu or cuda.
+        workers: batches computed at the same time; on a CPU they share its cores. 0 for one for each core.
+
+    Raises:
+        DragomanError: part of it is missing or damaged, or CTranslate2 is not installed.
+    """
+    direction, config = read_description(folder)
+    vocabulary = Vocabulary.load(folder)
+    cores = torch.get_num_threads() if device.type == "cpu" else 1
+    workers = workers or cores
+    threads = max(1, cores // workers)
+    return CTranslate2Engine(folder, vocabulary, config, workers, threads, device.type), vocabulary, direction

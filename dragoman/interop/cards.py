@@ -1,0 +1,70 @@
+"""Model cards of exported folders: what they are, how to run them, and that they were proved."""
+
+from __future__ import annotations
+
+from dragoman.checkpoint import ModelFolder
+from dragoman.interop.parity import Parity
+
+_CTRANSLATE2 = """import ctranslate2
+import sentencepiece
+
+source = sentencepiece.SentencePieceProcessor(model_file="{source}")
+target = sentencepiece.SentencePieceProcessor(model_file="{target}")
+translator = ctranslate2.Translator(".")
+lines = ["…"]
+results = translator.translate_batch(source.encode(lines, out_type=str), beam_size=4, length_penalty=0.6)
+print([target.decode(result.hypotheses[0]) for result in results])"""
+_HUGGINGFACE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModelForSeq2SeqLM.from_pretrained(".")
+batch = tokenizer(["…"], return_tensors="pt", padding=True)
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))"""
+_ARGOS = """import argostranslate.package
+import argostranslate.translate
+
+argostranslate.package.install_from_path("{package}.argosmodel")
+print(argostranslate.translate.translate("…", "{from_code}", "{to_code}"))"""
+_ONNX = """import numpy as np
+import onnxruntime
+import sentencepiece
+
+source = sentencepiece.SentencePieceProcessor(model_file="{source}")
+target = sentencepiece.SentencePieceProcessor(model_file="{target}")
+encoder, decoder = (onnxruntime.InferenceSession(f"{{name}}.onnx") for name in ("encoder", "decoder"))
+ids = np.array([[*source.encode("…"), 3]])  # 3 is </s>
+keys, values = encoder.run(None, {{"source": ids}})
+past, tokens = [keys[:, :, :, :0], values[:, :, :, :0]], [2]  # 2 is <s>
+while tokens[-1] != 3 and len(tokens) < 100:
+    last, position = np.array(tokens[-1:]), np.array([len(tokens) - 1])
+    inputs = [ids, last, position, keys, values, *past]
+    logits, *past = decoder.run(None, {{node.name: x for node, x in zip(decoder.get_inputs(), inputs)}})
+    tokens.append(int(logits[0].argmax()))
+print(target.decode([token for token in tokens if token > 3]))"""
+_CODE = {"ctranslate2": _CTRANSLATE2, "huggingface": _HUGGINGFACE, "argos": _ARGOS, "onnx": _ONNX}
+_LIBRARIES = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "argos-translate", "onnx": "onnx"}
+
+
+def card(loaded: ModelFolder, target: str, parity: Parity, package: str = "") -> str:
+    """README.md of an exported folder, with the front matter that model hubs read.
+
+    Args:
+        loaded: the model.
+        target: ctranslate2, huggingface, argos or onnx.
+        parity: the proof.
+        package: name of the Argos package.
+    """
+    codes = (loaded.direction.source, loaded.direction.target)
+    files = ("sentencepiece.model",) * 2 if loaded.vocabulary.joint else ("source.spm", "target.spm")
+    code = _CODE[target].format(source=files[0], target=files[1], package=package, from_code=codes[0], to_code=codes[1])
+    facts = "".join(f"| {name} | {value} |\n" for name, value in loaded.direction.facts.items() if _is_plain(value))
+    proof = "\n".join(line.strip() for line in parity.lines())
+    return (
+        f"---\nlanguage:\n- {codes[0]}\n- {codes[1]}\npipeline_tag: translation\nlibrary_name: {_LIBRARIES[target]}\n"
+        f"tags:\n- translation\n- dragoman\n---\n# {codes[0]} → {codes[1]}\n\n"
+        f"A Transformer of {loaded.model.num_parameters:,} parameters, trained with Dragoman and exported.\n\n"
+        f"```python\n{code}\n```\n\n{proof}\n" + (f"\n| | |\n|---|---|\n{facts}" if facts else "")
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)

@@ -1,0 +1,226 @@
+"""The proof of an export or import: the same sentences through both sides, and what they answered.
+
+Shapes: T target length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.config import EOS, SearchConfig
+from dragoman.inference.engine import Engine
+from dragoman.inference.evaluation import evaluate
+from dragoman.text.subword import Vocabulary
+
+PARITY_FILE = "parity.json"
+BEAMS = (1, 4)
+_TIE = 2e-3  # nats: candidates so close that two orders of summation may tell them apart either way
+_LARGEST_DIFFERENCE = 1e-2  # of a logit, where both sides compute in float32
+_LARGEST_BLEU_DIFFERENCE = 2.0  # where weights are quantized; more than that is no rounding
+_MOST_WRONG = 0.001  # of the lines may differ by more than a tie
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class OtherSide(Protocol):
+    """An exported model, or the one that was imported, behind the library that it is for."""
+
+    name: str
+    """The library and its version."""
+    exact: bool
+    """Whether it computes in float32, so that its answers are to be the same."""
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Raw source lines to ids, each ending in EOS, by its own tokenizer."""
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """Ids, without EOS, to raw target lines, by its own tokenizer."""
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """The best hypothesis of each source by log-probability, without EOS; at most so many subwords."""
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """Logits (T, V) along a target that ends in EOS; or, where they are not told, its log-probabilities (T).
+
+        NaN where only Dragoman has the subword.
+        """
+
+
+@dataclass
+class Parity:
+    """What came out."""
+
+    other: str
+    """The library and its version."""
+    sentences: int
+    text: str
+    """Where the sentences are from."""
+    logits: str
+    """What was compared along the translations: "logits" or "log-probabilities"."""
+    largest_difference: float
+    """Between those of both sides, absolute."""
+    identical: dict[str, int] = field(default_factory=dict)
+    """Sentences with the same subwords, by beam."""
+    endless: dict[str, int] = field(default_factory=dict)
+    """Sentences for which neither side found an end, as before a model has learnt to end them; their translations are
+    as long as they may be, and whether these are the same says nothing."""
+    ties: dict[str, int] = field(default_factory=dict)
+    """Sentences with others, where the search had to choose between candidates less than 0.002 nats apart."""
+    bleu: dict[str, list[float]] = field(default_factory=dict)
+    """BLEU of this side and of the other, by beam; where there are references."""
+    tokenized_alike: bool = True
+    """Whether both tokenizers cut all sentences alike and put all translations together alike."""
+    examples: list[dict[str, str]] = field(default_factory=list)
+    """The first few sentences that differ."""
+    passed: bool = False
+
+    def lines(self) -> list[str]:
+        """The result in words."""
+        found = [
+            f"parity with {self.other} on {self.sentences:,} sentences ({self.text}):",
+            f"  {self.logits}: largest difference {self.largest_difference:.1e}",
+        ]
+        for beam, count in self.identical.items():
+            ended, tied = self.sentences - self.endless[beam], self.ties[beam]
+            rest = ended - count
+            words = f"  beam {beam}: {count:,} of {ended:,} translations identical"
+            words += f" ({self.endless[beam]:,} more without an end)" if ended < self.sentences else ""
+            words += f"; {tied:,} of the other {rest:,} decided by a tie" if rest else ""
+            bleu = self.bleu.get(beam)
+            found.append(words + (f"; BLEU {bleu[0]:.2f} here, {bleu[1]:.2f} there" if bleu else ""))
+        return [*found, "  passed" if self.passed else "  FAILED"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sentences of a proof."""
+
+    sources: list[str]
+    references: list[str] | None
+    name: str
+    """Where they are from."""
+
+
+def prove(engine: Engine, vocabulary: Vocabulary, other: OtherSide, sample: Sample, language: str) -> Parity:
+    """Compare both sides.
+
+    Both search with the same limits and without a length penalty: then the best hypothesis is the same however a
+    library decides when to stop.
+
+    Args:
+        engine: Dragoman's side.
+        vocabulary: of Dragoman's side.
+        other: the other side.
+        sample: what to translate.
+        language: the target language code, for BLEU.
+    """
+    ids = [[*found, EOS] for found in vocabulary.source.encode(sample.sources)]
+    theirs = other.encode(sample.sources)
+    parity = Parity(other.name, len(ids), sample.name, "logits", 0.0)
+    parity.tokenized_alike = theirs == ids
+    for beam in BEAMS:
+        ours, there, endless = _search_both(engine, other, ids, beam)
+        texts, other_texts = vocabulary.target.decode(ours), other.decode(there)
+        ended = [place for place in range(len(ids)) if place not in endless]
+        same = [place for place in ended if ours[place] == there[place]]
+        differing = [place for place in ended if ours[place] != there[place]]
+        parity.tokenized_alike &= all(texts[place] == other_texts[place] for place in same)
+        parity.identical[str(beam)], parity.endless[str(beam)] = len(same), len(endless)
+        tied = [place for place in differing if _closest_call(engine, ids[place], beam) < _TIE]
+        parity.ties[str(beam)] = len(tied)
+        if sample.references is not None:
+            scores = [evaluate(found, sample.references, language).bleu for found in (texts, other_texts)]
+            parity.bleu[str(beam)] = [round(score, 2) for score in scores]
+        for place in differing[: 3 - len(parity.examples)]:
+            example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
+            parity.examples.append(example | {"beam": str(beam)})
+    _compare_numbers(engine, other, ids, ours, parity)
+    parity.passed = _passes(parity, other.exact)
+    return parity
+
+
+def _search_both(
+    engine: Engine, other: OtherSide, sources: list[list[int]], beam: int
+) -> tuple[list[list[int]], list[list[int]], set[int]]:
+    """The best hypotheses of both sides, and the places of those without an end.
+
+    Sentences of one length go together, so that all have the same limit.
+    """
+    ours: dict[int, list[int]] = {}
+    theirs: dict[int, list[int]] = {}
+    endless: set[int] = set()
+    config = SearchConfig(beam=beam, length_penalty=0.0)
+    for length in sorted({len(source) for source in sources}):
+        places = [place for place, source in enumerate(sources) if len(source) == length]
+        batch = [sources[place] for place in places]
+        limit = min(length + config.max_length, engine.config.max_length - 1)
+        ours.update(zip(places, (found[0].tokens for found in engine.search(batch, config)), strict=True))
+        theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
+        endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
+    everyone = range(len(sources))
+    return [ours[place] for place in everyone], [theirs[place] for place in everyone], endless
+
+
+def _compare_numbers(
+    engine: Engine, other: OtherSide, sources: list[list[int]], targets: list[list[int]], parity: Parity
+) -> None:
+    """The largest difference along the translations."""
+    for source, target in zip(sources, targets, strict=True):
+        there = other.forced(source, [*target, EOS])
+        here = engine.logits([source], [[*target, EOS]])[0, : len(target) + 1].cpu()  # without padding
+        if there.ndim == 1:
+            parity.logits = "log-probabilities"
+            chosen = torch.tensor([*target, EOS])[:, None]
+            here = here.log_softmax(dim=1).gather(1, chosen)[:, 0]
+        difference = float((here - torch.from_numpy(there)).abs().nan_to_num().max())
+        parity.largest_difference = max(parity.largest_difference, difference)
+
+
+class _ClosestCall:
+    """A rule that forbids nothing and watches, for one sentence, by how little candidates were told apart."""
+
+    def __init__(self, beam: int) -> None:
+        """Begin with nothing seen."""
+        self.margin = float("inf")
+        """Smallest difference, in nats, between a candidate that a step took and one that it left out."""
+        self._beam = beam
+        self._scores: dict[tuple[int, ...], Tensor] = {}
+
+    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Look at the hypotheses (N, T) and what may follow them (N, V); returns the logits as they are."""
+        hypotheses = [tuple(row) for row in tokens.tolist()]
+        before = [self._scores[h[:-1]][h[-1]] if h else torch.zeros(()) for h in hypotheses]
+        scores = torch.stack(before).cpu()[:, None] + logits.float().log_softmax(dim=1).cpu()  # (N, V)
+        self._scores = dict(zip(hypotheses, scores, strict=True))
+        going_on = scores.clone()
+        going_on[:, EOS] = -float("inf")
+        for candidates in (scores, going_on):
+            best = candidates.flatten().topk(min(self._beam + 1, candidates.numel())).values
+            if len(best) > self._beam:
+                self.margin = min(self.margin, float(best[-2] - best[-1]))
+        return logits
+
+
+def _closest_call(engine: Engine, source: list[int], beam: int) -> float:
+    """The smallest margin, in nats, by which the search for one sentence took one candidate and left another."""
+    watch = _ClosestCall(beam)
+    found = engine.search([source], SearchConfig(beam=beam, n_best=beam, length_penalty=0.0), watch)[0]
+    finals = [first.score - second.score for first, second in pairwise(found[:2])]
+    return min([watch.margin, *finals])
+
+
+def _passes(parity: Parity, exact: bool) -> bool:
+    if not parity.tokenized_alike:
+        return False
+    if not exact:
+        return all(abs(here - there) <= _LARGEST_BLEU_DIFFERENCE for here, there in parity.bleu.values())
+    unexplained = max(
+        parity.sentences - same - parity.endless[beam] - parity.ties[beam] for beam, same in parity.identical.items()
+    )
+    return parity.largest_difference < _LARGEST_DIFFERENCE and unexplained <= _MOST_WRONG * parity.sentences

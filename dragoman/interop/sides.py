@@ -1,0 +1,190 @@
+"""The libraries that exports are for, as the other side of a proof.
+
+Shapes: T target length, V vocabulary, N hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.config import BOS, EOS, PAD, ModelConfig, SearchConfig
+from dragoman.extras import needed
+from dragoman.inference.ctranslate2_engine import CTranslate2Engine
+from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.search import SearchState, log_sums, search
+from dragoman.interop.onnx import DECODER_FILE, DECODER_INPUTS, ENCODER_FILE
+from dragoman.interop.parity import Array
+from dragoman.text.batches import pad_right
+from dragoman.text.subword import Vocabulary
+
+
+class CTranslate2Side:
+    """A folder written for CTranslate2."""
+
+    def __init__(self, folder: Path, vocabulary: Vocabulary, config: ModelConfig, exact: bool) -> None:
+        """Load it; exact says whether its weights are in float32."""
+        self.name = f"ctranslate2 {needed('ctranslate2', 'ctranslate2').__version__}"
+        self.exact = exact
+        self._vocabulary = vocabulary
+        threads = torch.get_num_threads()
+        self._engine = CTranslate2Engine(folder, vocabulary, config, threads=threads)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """As OtherSide.encode."""
+        return [[*ids, EOS] for ids in self._vocabulary.source.encode(lines)]
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As OtherSide.decode."""
+        return self._vocabulary.target.decode(sentences)
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As OtherSide.search."""
+        found = self._engine.hypotheses(sources, SearchConfig(beam=beam, length_penalty=0.0), limit)
+        return [hypotheses[0].tokens for hypotheses in found]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As OtherSide.forced: log-probabilities."""
+        return np.array(self._engine.token_scores([source], [target])[0], dtype=np.float32)
+
+
+class HuggingFaceSide:
+    """A Marian folder, loaded by transformers."""
+
+    exact = True
+
+    def __init__(self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None) -> None:
+        """Load it.
+
+        Args:
+            folder: what transformers reads.
+            rows: where Marian has each of Dragoman's source and target subwords, -1 where it has none; None where
+                both number them alike.
+
+        Raises:
+            DragomanError: transformers is not installed.
+        """
+        library = needed("transformers", "huggingface")
+        library.logging.set_verbosity_error()
+        self.name = f"transformers {library.__version__}"
+        self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
+        self._model = library.AutoModelForSeq2SeqLM.from_pretrained(str(folder), dtype=torch.float32).eval()
+        config = self._model.config
+        self._source = list(rows[0]) if rows else list(range(config.vocab_size))
+        self._target = list(rows[1]) if rows else list(range(config.decoder_vocab_size))
+        self._from_source = {row: own for own, row in enumerate(self._source) if row >= 0}
+        self._from_target = {row: own for own, row in enumerate(self._target) if row >= 0}
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """As OtherSide.encode."""
+        return [[self._from_source[i] for i in ids] for ids in self._tokenizer(list(lines))["input_ids"]]
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As OtherSide.decode."""
+        rows = [[self._target[i] for i in ids] for ids in sentences]
+        return [str(text) for text in self._tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As OtherSide.search."""
+        with torch.inference_mode():
+            found = self._model.generate(
+                input_ids=torch.tensor([[self._source[i] for i in ids] for ids in sources]),
+                num_beams=beam,
+                do_sample=False,
+                length_penalty=0.0,
+                early_stopping=False,
+                max_length=None,
+                max_new_tokens=limit + 1,
+            )
+        return [self._own(row) for row in found.tolist()]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As OtherSide.forced: logits."""
+        start = self._model.config.decoder_start_token_id
+        with torch.inference_mode():
+            logits = self._model(
+                input_ids=torch.tensor([[self._source[i] for i in source]]),
+                decoder_input_ids=torch.tensor([[start, *(self._target[i] for i in target[:-1])]]),
+            ).logits[0]
+        rows = torch.tensor(self._target)
+        found = logits[:, rows.clamp(min=0)].float()
+        found[:, rows < 0] = float("nan")
+        return found.numpy()  # type: ignore[no-any-return]
+
+    def _own(self, row: list[int]) -> list[int]:
+        """A row of generated ids, without the start, the end and what follows it."""
+        ids = [self._from_target.get(i, PAD) for i in row[1:]]
+        return ids[: ids.index(EOS)] if EOS in ids else ids
+
+
+class OnnxSide:
+    """Two graphs, run by onnxruntime."""
+
+    exact = True
+
+    def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
+        """Load them.
+
+        Raises:
+            DragomanError: onnxruntime is not installed.
+        """
+        library = needed("onnxruntime", "onnx")
+        self.name = f"onnxruntime {library.__version__}"
+        self._vocabulary = vocabulary
+        self._encoder, self._decoder = (
+            library.InferenceSession(str(folder / name), providers=["CPUExecutionProvider"])
+            for name in (ENCODER_FILE, DECODER_FILE)
+        )
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """As OtherSide.encode."""
+        return [[*ids, EOS] for ids in self._vocabulary.source.encode(lines)]
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As OtherSide.decode."""
+        return self._vocabulary.target.decode(sentences)
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As OtherSide.search, by Dragoman's own loop over these graphs."""
+        config = SearchConfig(beam=beam, length_penalty=0.0)
+        found = search(self._step, self._start(sources), [limit] * len(sources), config, [NEVER_WRITTEN])
+        return [hypotheses[0].tokens for hypotheses in found]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As OtherSide.forced: logits, computed token by token."""
+        state = self._start([source])
+        rows = [self._step(torch.tensor([token]), state)[0] for token in (BOS, *target[:-1])]
+        return torch.cat(rows).numpy()
+
+    def _start(self, sources: list[list[int]]) -> _OnnxState:
+        source = pad_right(sources, 2**31)
+        return _OnnxState(source, *self._encoder.run(None, {"source": source}))
+
+    def _step(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
+        assert isinstance(state, _OnnxState)
+        position = np.array([state.past[0].shape[3]])
+        arguments = (state.source, last.numpy(), position, *state.memory, *state.past)
+        found = self._decoder.run(None, dict(zip(DECODER_INPUTS, arguments, strict=True)))
+        state.past = (found[1], found[2])
+        logits = torch.from_numpy(found[0])
+        return logits, log_sums(logits)
+
+
+class _OnnxState:
+    """Everything that belongs to the hypotheses: source, memory and past."""
+
+    def __init__(self, source: Any, keys: Array, values: Array) -> None:
+        self.source, self.memory = source, (keys, values)
+        self.past = (keys[:, :, :, :0], values[:, :, :, :0])
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """As SearchState.select."""
+        kept = hypotheses.numpy()
+        self.source = self.source[kept]
+        self.memory = (self.memory[0][:, kept], self.memory[1][:, kept])
+        self.past = (self.past[0][:, kept], self.past[1][:, kept])

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import LINES, small_model
+
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
+from dragoman.exported import DESCRIPTION_FILE, describe
+from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
+from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.translator import Translator
+from dragoman.interop import ctranslate2
+
+library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    loaded = small_model()
+    ctranslate2.write_model(loaded, folder)
+    (folder / DESCRIPTION_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    return folder
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -> None:
+    config = SearchConfig(beam=beam, length_penalty=0.0)
+    ours = Translator(small_model()).translate(LINES, config)
+    theirs = Translator.load(folder).translate(LINES, config)
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.subwords == one.subwords
+        assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.6, 1.0])
+def test_alternatives_compete_by_dragomans_penalty(folder: Path, penalty: float) -> None:
+    config = SearchConfig(beam=4, n_best=4, length_penalty=penalty)
+    exact, translator = Translator(small_model()), Translator.load(folder)
+    for line, found in zip(LINES, translator.translate(LINES, config), strict=True):
+        scores = [candidate.score for candidate in found.candidates]
+        assert scores == sorted(scores, reverse=True)
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        for candidate in found.candidates:
+            (log_prob,) = exact.engine.score([source], [[*candidate.subwords, EOS]])
+            assert candidate.log_prob == pytest.approx(log_prob, abs=1e-4)
+            assert candidate.score == pytest.approx(
+                log_prob / LengthPenalty(penalty)(len(candidate.subwords) + 1), abs=1e-4
+            )
+
+
+def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:
+    pairs = [(line, other[::-1]) for line, other in zip(LINES, LINES[1:] + LINES[:1], strict=True)]
+    ours, theirs = (translator.score(pairs) for translator in (Translator(small_model()), Translator.load(folder)))
+    assert [s.num_tokens for s in theirs] == [s.num_tokens for s in ours]
+    assert [s.log_prob for s in theirs] == pytest.approx([s.log_prob for s in ours], abs=1e-3)
+
+
+def test_empty_long_and_strange_lines_are_handled_alike(folder: Path) -> None:
+    config = SearchConfig(length_penalty=0.0)
+    lines = ["", " ".join(LINES[:8]), "漢字 �", "   ", ". ".join(LINES[:5])]
+    ours, theirs = (t.translate(lines, config) for t in (Translator(small_model()), Translator.load(folder)))
+    assert [t.text for t in theirs] == [t.text for t in ours]
+
+
+def test_workers_change_nothing(folder: Path) -> None:
+    alone, several = (Translator.using(*load_exported(folder, CPU, count)) for count in (1, 3))
+    assert [t.text for t in alone.translate(LINES)] == [t.text for t in several.translate(LINES)]
+
+
+def test_what_looks_inside_is_refused(folder: Path) -> None:
+    translator = Translator.load(folder)
+    with pytest.raises(DragomanError, match="take the model that was exported"):
+        translator.inspect(LINES[3])
+    with pytest.raises(DragomanError, match="attention weights"):
+        translator.align(LINES[:2], translator.translate(LINES[:2]))
+
+
+def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
+    assert choose_engine(folder, "auto") == choose_engine(folder, "ctranslate2") == "ctranslate2"
+    with pytest.raises(ConfigError, match="--engine"):
+        choose_engine(folder, "torch")
+    assert choose_engine(tmp_path, "auto") == "torch"
+    with pytest.raises(ConfigError, match="dragoman export"):
+        choose_engine(tmp_path, "ctranslate2")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x06\x00\x00\x00" + bytes(100)])
+def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: bytes) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "model.bin").write_bytes(content)
+    with pytest.raises(DragomanError, match=r"CTranslate2 can't read it"):
+        Translator.load(tmp_path)
+    (tmp_path / DESCRIPTION_FILE).unlink()
+    with pytest.raises(DragomanError, match=r"has no dragoman\.json"):
+        Translator.load(tmp_path)
+
+
+def test_a_shortest_length_beyond_the_model_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="min_length"):
+        Translator.load(folder).engine.search([[5, EOS]], SearchConfig(min_length=500))

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from marian_folders import TAG, opus
+from small_models import LINES, small_model
+
+from dragoman.checkpoint import ModelFolder
+from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
+from dragoman.inference.engine import Engine
+from dragoman.inference.translator import Translator
+from dragoman.interop import huggingface
+from dragoman.interop.arrival import read_marian
+from dragoman.interop.parity import Sample, prove
+from dragoman.interop.sides import HuggingFaceSide
+
+transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
+
+
+def forced(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
+    """transformers' log-probabilities (T, V) along a target, all by Marian's numbers."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    start = model.config.decoder_start_token_id
+    with torch.no_grad():
+        found = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[start, *target[:-1]]]))
+    return found.logits[0].log_softmax(dim=-1)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize(
+    "changes", [{}, {"scale_embedding": False}, {"tie_word_embeddings": False}, {"activation_function": "relu"}]
+)
+def test_probabilities_are_those_of_transformers(separate: bool, changes: dict[str, Any], tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus", separate, **changes)
+    arrival = read_marian(folder)
+    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
+    source, target = [10, 50, 7, EOS], [9, 33, 60, EOS]
+    ours = engine.logits([source], [target])[0].log_softmax(dim=-1)
+    rows = [torch.tensor(side) for side in arrival.rows]
+    theirs = forced(folder, rows[0][source].tolist(), rows[1][target].tolist())
+    known = rows[1] >= 0
+    torch.testing.assert_close(ours[:, known], theirs[:, rows[1][known]], atol=1e-4, rtol=1e-4)
+    assert ours[:, ~known].max() < -50
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_it_translates_as_transformers_does(separate: bool, tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus", separate)
+    arrival = read_marian(folder)
+    lines = LINES[:10] if separate else [*LINES[:8], f"{TAG} {LINES[3]}", f"{TAG}{LINES[4]}"]
+    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
+    side = HuggingFaceSide(folder, arrival.rows)
+    parity = prove(engine, arrival.loaded.vocabulary, side, Sample(lines, None, "lines"), "fr")
+    assert parity.passed, parity
+    assert parity.identical == {"1": 10, "4": 10}
+    assert parity.tokenized_alike
+
+
+def test_the_model_folder_keeps_everything(tmp_path: Path) -> None:
+    arrival = read_marian(opus(tmp_path / "opus"))
+    arrival.loaded.save(tmp_path / "model")
+    again = Translator(ModelFolder.load(tmp_path / "model"))
+    lines = [LINES[2], f"{TAG} {LINES[3]}", " ".join(LINES[:9])]
+    assert again.translate(lines) == Translator(arrival.loaded).translate(lines)
+    assert (tmp_path / "model" / "vocabulary.json").is_file()
+    assert again.direction.facts["imported from"] == "opus"
+
+
+def test_every_part_of_a_long_line_gets_its_tag(tmp_path: Path) -> None:
+    translator = Translator(read_marian(opus(tmp_path / "opus")).loaded)
+    sentence = LINES[8].capitalize() + "."
+    whole = translator.translate([f"{TAG} " + " ".join([sentence] * 12)])[0]
+    (tag,) = translator.vocabulary.source.ids([TAG])
+    assert len(whole.parts) > 1
+    for part in whole.parts:
+        assert translator.vocabulary.source.encode([part.source])[0][0] == tag
+
+
+def test_there_and_back_is_the_same_model(tmp_path: Path) -> None:
+    loaded = small_model()
+    huggingface.write_model(loaded, tmp_path)
+    back = read_marian(tmp_path).loaded
+    assert back.vocabulary.joint
+    assert back.vocabulary.source.serialized == loaded.vocabulary.source.serialized
+    assert back.model.config.softmax_bias is False
+    assert back.model.config.tie_softmax
+    assert back.model.config.share_embeddings
+    source, target = torch.tensor([[7, 9, 30, EOS]]), torch.tensor([[BOS, 40, 11]])
+    with torch.no_grad():
+        torch.testing.assert_close(back.model(source, target), loaded.model(source, target), atol=1e-4, rtol=0)
+    texts = [[t.text for t in Translator(model).translate(LINES)] for model in (back, loaded)]
+    assert texts[0] == texts[1]
+
+
+def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
+    arrival = read_marian(opus(tmp_path / "opus", zero=True))
+    numbers = json.loads((tmp_path / "opus" / "vocab.json").read_text())
+    rows = arrival.rows[0]
+    assert (rows[PAD], rows[UNK], rows[BOS], rows[EOS]) == (-1, 1, numbers["<pad>"], 0)
+    model = arrival.loaded.model
+    assert model.target_embedding.weight[BOS].abs().max() == 0, "Marian begins with a zero embedding"
+    listed = arrival.loaded.vocabulary.source.pieces(range(len(rows)))
+    assert all(numbers[piece] == row for piece, row in list(zip(listed, rows, strict=True))[4:])
+
+
+def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
+    path = folder / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    for name, tensor in tensors.items():
+        weights.pop(name, None)
+        if tensor is not None:
+            weights[name] = tensor
+    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+
+
+BIAS = "model.encoder.layers.0.fc1.bias"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({BIAS: None}, r"encoder\.layers\.0\.feed_forward\.inner\.bias is missing"),
+        ({BIAS: torch.zeros(63)}, r"inner\.bias is \(63,\), not \(64,\)"),
+        ({BIAS: torch.full((64,), math.nan)}, "no numbers"),
+        ({"model.encoder.layers.0.fc3.bias": torch.zeros(64)}, r"fc3\.bias is unknown to Marian"),
+        ({"model.shared.weight": None}, r"model\.shared\.weight is missing"),
+        ({"model.shared.weight": torch.zeros(5, 32)}, r"an embedding is \(5, 32\)"),
+        ({"final_logits_bias": torch.zeros(1, 7)}, "final_logits_bias"),
+        ({"model.encoder.embed_positions.weight": torch.ones(64, 32)}, "no sinusoids"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(
+    tensors: dict[str, torch.Tensor | None], message: str, tmp_path: Path
+) -> None:
+    folder = opus(tmp_path / "opus")
+    changed(folder, **tensors)
+    with pytest.raises(DragomanError, match=message):
+        read_marian(folder)
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in (content | changes).items() if v != "gone"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("config.json", {"model_type": "bart"}, "a bart model"),
+        ("config.json", {"normalize_before": True}, "normalize_before"),
+        ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
+        ("config.json", {"decoder_ffn_dim": 128}, "differ in feed-forward"),
+        ("config.json", {"encoder_layers": 3}, r"encoder\.layers\.2\.\S+ is missing"),
+        ("config.json", {"d_model": "gone"}, "d_model"),
+        ("config.json", {"eos_token_id": "gone"}, "special token"),
+        ("config.json", {"pad_token_id": 10**6}, "beyond"),
+        ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
+        ("vocab.json", {"▁new": 0}, "each once"),
+        ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    rewrite(folder / name, **changes)
+    with pytest.raises((DragomanError, ConfigError), match=message):
+        read_marian(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "target.spm", "model.safetensors"])
+@pytest.mark.parametrize("content", [None, b"", b"\x80\x04damaged"])
+def test_missing_and_damaged_files_are_one_sentence(name: str, content: bytes | None, tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(DragomanError, match=name):
+        read_marian(folder)
+
+
+def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(DragomanError, match="could run any program"):
+        read_marian(folder)

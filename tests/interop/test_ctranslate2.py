@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_models import LINES, kinds, small_model
+
+from dragoman.checkpoint import ModelFolder
+from dragoman.inference.engine import Engine
+from dragoman.interop import ctranslate2
+from dragoman.interop.parity import Parity, Sample, prove
+from dragoman.interop.sides import CTranslate2Side
+from dragoman.text.subword import Vocabulary
+
+library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
+
+
+def exported(loaded: ModelFolder, folder: Path, quantization: str = "float32") -> Parity:
+    folder.mkdir(exist_ok=True)
+    ctranslate2.write_model(loaded, folder, quantization)
+    side = CTranslate2Side(folder, Vocabulary.load(folder), loaded.model.config, quantization == "float32")
+    engine = Engine(loaded.model, loaded.model.softmax.weight.device, autocast=False)
+    return prove(engine, loaded.vocabulary, side, Sample(LINES[:12], LINES[:12], "lines"), "en")
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["interleaved", "halves", "learned"])
+@pytest.mark.parametrize("joint", [True, False])
+def test_every_kind_of_model_answers_alike(norm: str, positions: str, joint: bool, tmp_path: Path) -> None:
+    loaded = small_model(joint, norm=norm, positions=positions, softmax_bias=norm == "pre")
+    parity = exported(loaded, tmp_path / "out")
+    assert parity.passed, parity
+    assert parity.identical == {"1": 12, "4": 12}, parity
+    assert parity.largest_difference < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_whole_grid_answers_alike(tmp_path: Path) -> None:
+    failed = []
+    for number, settings in enumerate(kinds()):
+        parity = exported(small_model(**settings), tmp_path / str(number))
+        if not parity.passed or min(parity.identical.values()) < parity.sentences:
+            failed.append((settings, parity))
+    assert not failed, failed
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16"])
+def test_quantized_weights_are_loaded_and_close(quantization: str, tmp_path: Path) -> None:
+    parity = exported(small_model(), tmp_path / "out", quantization)
+    assert parity.tokenized_alike
+    assert 0 < parity.largest_difference < (0.5 if quantization in ("int8", "bfloat16") else 0.05)
+
+
+def test_the_proof_notices_a_wrong_weight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = small_model()
+    right = ctranslate2.sinusoids
+    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    parity = exported(loaded, tmp_path / "out")
+    assert not parity.passed
+    assert parity.examples

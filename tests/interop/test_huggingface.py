@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import LINES, small_model
+
+from dragoman.config import BOS, EOS, DragomanError
+from dragoman.interop.huggingface import write_model
+
+transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
+
+
+def logits(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        found = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[BOS, *target]]))
+    return found.logits[0]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("positions", ["interleaved", "halves"])
+@pytest.mark.parametrize(
+    ("joint", "share", "tie", "bias"),
+    [(True, True, True, False), (True, True, False, True), (True, False, True, True), (False, False, False, False),
+     (False, False, True, False)],
+)  # fmt: skip
+def test_transformers_computes_the_same_logits(
+    positions: str, joint: bool, share: bool, tie: bool, bias: bool, tmp_path: Path
+) -> None:
+    loaded = small_model(joint, positions=positions, share_embeddings=share, tie_softmax=tie, softmax_bias=bias)
+    write_model(loaded, tmp_path)
+    source, target = [7, 9, 30, EOS], [40, 11]
+    with torch.no_grad():
+        ours = loaded.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))[0]
+    torch.testing.assert_close(logits(tmp_path, source, target), ours, atol=2e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_tokenizer_cuts_and_joins_as_dragoman(joint: bool, tmp_path: Path) -> None:
+    loaded = small_model(joint)
+    write_model(loaded, tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    lines = [*LINES, "Zoë naïve — 漢字 \t x", "  spaces   between  "]
+    assert tokenizer(lines)["input_ids"] == [[*ids, EOS] for ids in loaded.vocabulary.source.encode(lines)]
+    ids = loaded.vocabulary.target.encode([line[::-1] for line in lines])
+    assert tokenizer.batch_decode(ids, skip_special_tokens=True) == loaded.vocabulary.target.decode(ids)
+
+
+def test_generate_starts_and_ends_as_dragoman(tmp_path: Path) -> None:
+    write_model(small_model(), tmp_path)
+    config = json.loads((tmp_path / "generation_config.json").read_text())
+    assert (config["decoder_start_token_id"], config["eos_token_id"]) == (BOS, EOS)
+    assert config["suppress_tokens"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"norm": "pre"}, "pre-norm"),
+        ({"positions": "learned"}, "learned positions"),
+        ({"layer_norm_eps": 1e-6}, "1e-06"),
+    ],
+)
+def test_what_marian_lacks_is_refused_with_an_alternative(
+    settings: dict[str, object], named: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DragomanError, match=f"{named}.*--to ctranslate2"):
+        write_model(small_model(**settings), tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from small_models import LINES, small_model
+
+from dragoman.config import EOS, SearchConfig
+from dragoman.inference.engine import Engine
+from dragoman.interop.parity import Array, Parity, Sample, _closest_call, prove
+
+CPU = torch.device("cpu")
+SAMPLE = Sample(LINES[:10], [line[::-1] for line in LINES[:10]], "lines")
+
+
+class Mirror:
+    """The same model once more, with something wrong if asked for."""
+
+    name = "mirror"
+    exact = True
+
+    def __init__(self, noise: float = 0.0, tokens: int = 0, tokenizer: bool = False) -> None:
+        self.loaded = small_model()
+        self.engine = Engine(self.loaded.model, CPU, autocast=False)
+        self.noise, self.tokens, self.tokenizer = noise, tokens, tokenizer
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        found = [[*ids, EOS] for ids in self.loaded.vocabulary.source.encode(lines)]
+        return found[::-1] if self.tokenizer else found
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        return self.loaded.vocabulary.target.decode(sentences)
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        config = SearchConfig(beam=beam, length_penalty=0.0)
+        found = [best[0].tokens for best in self.engine.search(sources, config)]
+        return [[*tokens, 9] if i < self.tokens else tokens for i, tokens in enumerate(found)]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        return (self.engine.logits([source], [target])[0, : len(target)] + self.noise).numpy()  # type: ignore[no-any-return]
+
+
+def compare(other: Mirror) -> Parity:
+    loaded = small_model()
+    return prove(Engine(loaded.model, CPU, autocast=False), loaded.vocabulary, other, SAMPLE, "en")
+
+
+def test_a_model_agrees_with_itself() -> None:
+    parity = compare(Mirror())
+    assert parity.passed
+    assert parity.identical == {"1": 10, "4": 10}
+    assert parity.largest_difference < 1e-5
+    assert all(here == there for here, there in parity.bleu.values())
+    assert not parity.examples
+    assert parity.lines()[-1].strip() == "passed"
+
+
+@pytest.mark.parametrize("other", [Mirror(noise=0.1), Mirror(tokens=1), Mirror(tokenizer=True)])
+def test_any_disagreement_fails(other: Mirror) -> None:
+    parity = compare(other)
+    assert not parity.passed
+    assert parity.lines()[-1].strip() == "FAILED"
+
+
+def test_translations_without_an_end_say_nothing() -> None:
+    class Endless(Mirror):
+        def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+            return [[9] * (limit + 1) for _ in sources]
+
+    parity = compare(Endless())
+    assert not parity.passed, "only one side is without an end"
+    other = Endless()
+    loaded = small_model()
+    with torch.no_grad():
+        for model in (loaded.model, other.loaded.model):
+            model.softmax.weight[EOS] = 0.0
+            model.softmax.weight[10] = 100.0 * model.softmax.weight[10]
+    parity = prove(Engine(loaded.model, CPU, autocast=False), loaded.vocabulary, other, SAMPLE, "en")
+    assert parity.endless == {"1": 10, "4": 10}
+    assert parity.identical == {"1": 0, "4": 0}
+    assert "10 more without an end" in " ".join(parity.lines())
+
+
+def test_a_quantized_model_may_differ_but_not_lose_its_bleu() -> None:
+    other = Mirror(noise=0.1, tokens=1)
+    other.exact = False
+    parity = compare(other)
+    assert parity.identical["4"] < 10
+    assert len(parity.examples) == 3
+    assert parity.passed == all(abs(here - there) <= 2.0 for here, there in parity.bleu.values())
+
+
+def test_a_closest_call_is_a_tie_where_two_subwords_are_equal() -> None:
+    loaded = small_model()
+    engine = Engine(loaded.model, CPU, autocast=False)
+    source = [*loaded.vocabulary.source.encode([LINES[5]])[0], EOS]
+    first = engine.search([source], SearchConfig(beam=1))[0][0].tokens[0]
+    before = _closest_call(engine, source, 1)
+    with torch.no_grad():
+        twin = next(i for i in range(260, 300) if i != first)
+        loaded.model.softmax.weight[twin] = loaded.model.softmax.weight[first]
+    assert _closest_call(engine, source, 1) < 1e-6 < before
+
+
+def test_log_probabilities_are_compared_where_logits_are_not_told() -> None:
+    class Quiet(Mirror):
+        def forced(self, source: list[int], target: list[int]) -> Array:
+            log_probs = torch.from_numpy(super().forced(source, target)).log_softmax(dim=1)
+            return log_probs.gather(1, torch.tensor(target)[:, None])[:, 0].numpy()  # type: ignore[no-any-return]
+
+    parity = compare(Quiet(noise=5.0))  # a constant does not change probabilities
+    assert parity.logits == "log-probabilities"
+    assert parity.passed
+    assert np.isfinite(parity.largest_difference)

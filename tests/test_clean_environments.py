@@ -1,0 +1,70 @@
+"""Exports run where there is no Dragoman: in environments with nothing but the libraries that they are for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from small_models import LINES, small_model
+
+from dragoman.cli import main
+from dragoman.inference.translator import Translator
+
+ROOT = Path(__file__).resolve().parents[1]
+pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
+
+# Argos downloads a model that finds the sentences of a text; here every text is one sentence.
+WITHOUT_DOWNLOADS = """
+import os
+os.environ |= {"XDG_DATA_HOME": "argos", "XDG_CONFIG_HOME": "argos", "XDG_CACHE_HOME": "argos"}
+from argostranslate import sbd
+from minisbd import models
+models.list_models = lambda: ["en"]
+sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]
+"""
+
+
+def environment(folder: Path, *packages: str) -> Path:
+    """A Python with these packages, and no Dragoman."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    command = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), *packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"{', '.join(packages)} can't be installed here: {done.stderr[-300:]}")
+    assert subprocess.run([str(python), "-c", "import dragoman"], capture_output=True, check=False).returncode
+    return python
+
+
+def run_the_card(python: Path, folder: Path, line: str, before: str = "") -> str:
+    """What the program on an exported folder's card prints for a line."""
+    code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0].replace("…", line)
+    done = subprocess.run([str(python), "-c", before + code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def exported(folder: Path, to: str) -> Path:
+    small_model().save(folder / "model")
+    out = folder / to
+    assert main(["export", str(folder / "model"), "--to", to, "--out", str(out), "--sentences", "3"]) == 0
+    return out
+
+
+@pytest.mark.slow
+def test_ctranslate2_and_sentencepiece_are_enough(tmp_path: Path) -> None:
+    out = exported(tmp_path, "ctranslate2")
+    python = environment(tmp_path / "env", "ctranslate2", "sentencepiece")
+    (expected,) = Translator(small_model()).translate(LINES[6:7])
+    assert run_the_card(python, out, LINES[6]).strip() == str([expected.text])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:
+    out = exported(tmp_path, "argos")
+    python = environment(tmp_path / "env", "argostranslate")
+    (expected,) = Translator(small_model()).translate(LINES[6:7])
+    assert run_the_card(python, out, LINES[6], WITHOUT_DOWNLOADS).strip() == expected.text

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from small_models import LINES, small_model
+
+from dragoman.cli import main
+from dragoman.inference.translator import Translator
+
+NEEDED = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "ctranslate2", "onnx": "onnxruntime"}
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    small_model().save(tmp_path / "model")
+    (tmp_path / "valid.en").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "valid.ne").write_text("".join(f"{line[::-1]}\n" for line in LINES))
+    return tmp_path / "model"
+
+
+def export(model: Path, to: str, *more: str) -> Path:
+    pytest.importorskip(NEEDED[to], reason=f"needs {NEEDED[to]}")
+    out = model.parent / to
+    valid = str(model.parent / "valid")
+    assert (
+        main(["export", str(model), "--to", to, "--out", str(out), "--valid", valid, "--sentences", "10", *more]) == 0
+    )
+    return out
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "huggingface", pytest.param("onnx", marks=pytest.mark.slow)])
+def test_an_export_proves_itself(to: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = export(model, to)
+    told = capsys.readouterr().err
+    assert "beam 4: 10 of 10 translations identical" in told
+    assert "passed" in told
+    parity = json.loads((out / "parity.json").read_text())
+    assert parity["passed"]
+    assert parity["identical"] == {"1": 10, "4": 10}
+    assert parity["bleu"]["4"][0] == parity["bleu"]["4"][1]
+    assert "# en → ne" in (out / "README.md").read_text()
+    assert not list(model.parent.glob("*.partial"))
+
+
+def test_an_argos_package_is_one_file(model: Path) -> None:
+    out = export(model, "argos", "--quantization", "int8", "--package-version", "2.1")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "README.md", "dragoman.json", "parity.json", "translate-en_ne-2_1.argosmodel",
+    ]  # fmt: skip
+    assert zipfile.is_zipfile(out / "translate-en_ne-2_1.argosmodel")
+
+
+@pytest.mark.parametrize("engine", ["auto", "ctranslate2"])
+def test_an_exported_folder_translates_and_evaluates_like_the_model(
+    engine: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(model, "ctranslate2")
+    capsys.readouterr()
+    shown = []
+    for folder, more in ((model, ["--precision", "fp32"]), (out, ["--engine", engine])):
+        for arguments in (
+            ["translate", str(folder), str(model.parent / "valid.en"), "--format", "moses"],
+            ["evaluate", str(folder), "--test", str(model.parent / "valid")],
+        ):
+            assert main([*arguments, "--length-penalty", "0", *more]) == 0
+        shown.append(capsys.readouterr().out)
+    texts = [[line.split(" ||| ")[:2] for line in text.splitlines()] for text in shown]
+    assert texts[0] == texts[1]
+    assert Translator.load(out).translate(LINES[:3])
+
+
+def test_exporting_again_replaces_an_export_and_nothing_else(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = export(model, "ctranslate2")
+    (out / "mine.txt").write_text("mine")
+    export(model, "ctranslate2")
+    assert not (out / "mine.txt").exists()
+    strange = model.parent / "strange"
+    strange.mkdir()
+    (strange / "thesis.txt").write_text("years of work")
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", str(strange)]) == 1
+    assert "choose another --out" in capsys.readouterr().err
+    assert (strange / "thesis.txt").read_text() == "years of work"
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", str(model)]) == 1
+
+
+def test_a_failed_proof_is_a_failed_export(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
+    from dragoman.interop import ctranslate2
+
+    right = ctranslate2.sinusoids
+    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    out = model.parent / "out"
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "5"]) == 1
+    told = capsys.readouterr().err
+    assert "FAILED" in told
+    assert "do not agree" in told
+    assert not out.exists()
+    assert not list(model.parent.glob("*.partial"))
+
+
+def test_the_text_of_the_proof_is_that_of_the_run_or_made_up(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
+    arguments = ["export", str(model), "--to", "ctranslate2", "--out", str(model.parent / "out"), "--sentences", "4"]
+    assert main(arguments) == 0
+    assert "4 sentences (random subwords" in capsys.readouterr().err
+    settings = {"source": "en", "target": "ne", "valid": [str(model.parent / "valid")]}
+    (model / "train.yaml").write_text(yaml.safe_dump(settings))
+    assert main(arguments) == 0
+    assert f"4 sentences ({model.parent / 'valid'})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "huggingface", "--quantization", "int8"], "no --quantization"),
+        (["--to", "argos", "--package-version", "x"], "package_version"),
+        (["--to", "nowhere"], "must be one of"),
+    ],
+)
+def test_impossible_settings_are_refused(
+    arguments: list[str], message: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = main(["export", str(model), "--out", str(model.parent / "x"), "--sentences", "2", *arguments])
+    except SystemExit as error:
+        code = int(error.code or 0)
+    assert code == 2
+    assert message in capsys.readouterr().err
+    assert not (model.parent / "x").exists()
+
+
+def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, back = export(model, "huggingface"), model.parent / "back"
+    assert main(["import", str(out), "--out", str(back), "--sentences", "6"]) == 0
+    assert "beam 4: 6 of 6 translations identical" in capsys.readouterr().err
+    assert json.loads((back / "parity.json").read_text())["passed"]
+    first, second = (Translator.load(folder).translate(LINES) for folder in (model, back))
+    assert [t.text for t in first] == [t.text for t in second]
+
+
+def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers", reason="needs transformers")
+    from marian_folders import TAG, opus
+
+    folder, valid = model.parent, str(model.parent / "valid")
+    arguments = ["import", str(opus(folder / "opus")), "--out", str(folder / "imported"), "--target", "ne"]
+    assert main([*arguments, "--valid", valid, "--sentences", "5"]) == 0
+    tagged = folder / "tagged"
+    for language in ("en", "ne"):
+        text = (folder / f"valid.{language}").read_text()
+        tag = f"{TAG} " if language == "en" else ""
+        Path(f"{tagged}.{language}").write_text("".join(f"{tag}{line}\n" for line in text.splitlines()))
+    train = ["train", "--source", "en", "--target", "ne", "--train", str(tagged), "--valid", valid, "--out"]
+    steps = ["--from", str(folder / "imported"), "--max-steps", "2", "--text.max-length", "60", "--device", "cpu", "--precision", "fp32"]
+    assert main([*train, str(folder / "tuned"), *steps]) == 0
+    again = Translator.load(folder / "tuned")
+    assert again.config.softmax_bias
+    assert again.vocabulary.source.split_tag(f"{TAG} a") == (TAG, " a")
+    for to in ("ctranslate2", "huggingface"):
+        pytest.importorskip(NEEDED[to])
+        out = folder / f"tuned-{to}"
+        assert main(["export", str(folder / "tuned"), "--to", to, "--out", str(out), "--sentences", "5"]) == 0
+    assert "identical" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_code_on_a_card_runs_without_dragoman(model: Path) -> None:
+    for to in ("ctranslate2", "huggingface", "onnx"):
+        out = export(model, to)
+        code = (out / "README.md").read_text().split("```python\n")[1].split("```")[0].replace("…", LINES[4])
+        guard = "import sys; sys.modules['dragoman'] = None\n"
+        run = subprocess.run([sys.executable, "-c", guard + code], cwd=out, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.strip()
