@@ -32,7 +32,7 @@ def recorded_verbs() -> Iterator[list[Any]]:
 
     with ExitStack() as stack:
         for name, verb in VERBS.items():
-            stack.enter_context(mock.patch.object(importlib.import_module(verb.module), name, record))
+            stack.enter_context(mock.patch.object(importlib.import_module(verb.module), verb.function or name, record))
         yield calls
 
 

@@ -34,7 +34,8 @@ def environment(folder: Path, *packages: str) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"{', '.join(packages)} can't be installed here: {done.stderr[-300:]}")
-    assert subprocess.run([str(python), "-c", "import dragoman"], capture_output=True, check=False).returncode
+    alone = subprocess.run([str(python), "-c", "import dragoman"], cwd=folder, capture_output=True, check=False)
+    assert alone.returncode, "there must be no Dragoman"
     return python
 
 

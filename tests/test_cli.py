@@ -291,7 +291,7 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
         seen: list[Any] = []
         verb = VERBS[str(arguments[0])]
         module = importlib.import_module(verb.module)
-        monkeypatch.setattr(module, str(arguments[0]), lambda config: seen.append(config) or 0)
+        monkeypatch.setattr(module, verb.function or str(arguments[0]), lambda config: seen.append(config) or 0)
         result = run(*arguments)
         assert result.code == 0, result.err
         assert isinstance(seen[0], verb.config)

@@ -77,12 +77,9 @@ def test_lines_before_a_fault_are_delivered_and_the_fault_is_raised(tmp_path: Pa
 
 
 def test_scoring_names_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Folder:
+    class Fake:
         class direction:
             source, target = "en", "xx"
-
-    class Fake:
-        folder = Folder
 
         def score(self, pairs: list[tuple[str, str]], first_line: int) -> Iterator[None]:
             for number, (source, _) in enumerate(pairs, start=first_line):

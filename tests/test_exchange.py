@@ -161,7 +161,18 @@ def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
         tag = f"{TAG} " if language == "en" else ""
         Path(f"{tagged}.{language}").write_text("".join(f"{tag}{line}\n" for line in text.splitlines()))
     train = ["train", "--source", "en", "--target", "ne", "--train", str(tagged), "--valid", valid, "--out"]
-    steps = ["--from", str(folder / "imported"), "--max-steps", "2", "--text.max-length", "60", "--device", "cpu", "--precision", "fp32"]
+    steps = [
+        "--from",
+        str(folder / "imported"),
+        "--max-steps",
+        "2",
+        "--text.max-length",
+        "60",
+        "--device",
+        "cpu",
+        "--precision",
+        "fp32",
+    ]
     assert main([*train, str(folder / "tuned"), *steps]) == 0
     again = Translator.load(folder / "tuned")
     assert again.config.softmax_bias

@@ -16,7 +16,9 @@ from dragoman.options import (
     CheckConfig,
     DemoConfig,
     EvaluateConfig,
+    ExportConfig,
     FiguresConfig,
+    ImportConfig,
     InspectConfig,
     ScoreConfig,
     TranslateConfig,
@@ -31,6 +33,8 @@ REQUIRED: dict[type, dict[str, Any]] = {
     AverageConfig: {"folder": "run", "out": "model"},
     InspectConfig: {"folder": "model", "sentence": "a"},
     FiguresConfig: {"out": "pictures"},
+    ExportConfig: {"folder": "model", "to": "onnx", "out": "exported"},
+    ImportConfig: {"folder": "opus", "out": "model"},
 }
 
 

@@ -68,7 +68,7 @@ class Translator:
 
     def _begin(self, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction, workers: int) -> None:
         self.engine, self.vocabulary, self.direction = engine, vocabulary, direction
-        self.config = engine.config
+        self.config, self.workers = engine.config, workers
         self._pool = Workers(engine.search, engine.decoder, workers)
 
     @classmethod
