@@ -106,16 +106,9 @@ def command_line(script: str, options: argparse.Namespace, usual: argparse.Names
 
 
 def store(path: Path, content: dict[str, Any], versions: dict[str, str]) -> None:
-    """Write a results file: the command, commit, settings and result of content, and what all that ran on."""
+    """Write a results file: content, and the hardware and the versions that it was measured with."""
     known = versions | {name: version(name) for name in OWN_PACKAGES}
-    content = {
-        "command": content["command"],
-        "hardware": describe_hardware(),
-        "commit": content["commit"],
-        "versions": dict(sorted(known.items())),
-        "settings": content["settings"],
-        "result": content["result"],
-    }
+    content = {"hardware": describe_hardware(), "versions": dict(sorted(known.items()))} | content
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"stored in {path}", file=sys.stderr)

@@ -24,6 +24,7 @@ environments. Prints tables, and stores everything in benchmarks/results/time-to
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -97,10 +98,24 @@ def show(found: Message, console: Console = CONSOLE) -> None:
 
 
 def store_all(options: argparse.Namespace, tree: str, contest: QualityContest, found: list[Message]) -> None:
-    """Write the results file; tree is the commit when the runs of this call began."""
+    """Write the results file; tree is the commit when the runs of this call began.
+
+    What the file has of runs of other lengths stays: a toolkit that learns slowly can have longer ones.
+    """
+    path = options.results / "time-to-quality.json"
     settings = {"threads": options.threads, "preset": PRESET, "beam": BEAM, "length_penalty": options.length_penalty}
+    commands = [command_line("time_to_quality.py", options, parse(["DATA"]), _TOLD)]
+    versions = contest.versions
+    if path.is_file():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        lengths = {one["steps"] for one in found}
+        kept = [one for one in before["result"]["minutes to BLEU"] if one["steps"] not in lengths]
+        found = sorted([*kept, *found], key=lambda one: one["steps"])
+        if kept:
+            commands = list(dict.fromkeys([*before["commands"], *commands]))
+            versions = before["versions"] | versions
     content = {
-        "command": command_line("time_to_quality.py", options, parse(["DATA"]), _TOLD),
+        "commands": commands,
         "commit": tree,
         "settings": settings | {"train": f"dragoman {TRAIN}", "evaluate": f"dragoman {EVALUATE}"},
         "result": {
@@ -109,7 +124,7 @@ def store_all(options: argparse.Namespace, tree: str, contest: QualityContest, f
             "preparation seconds": rounded(contest.preparation_seconds),
         },
     }
-    store(options.results / "time-to-quality.json", content, contest.versions)
+    store(path, content, versions)
 
 
 def main(arguments: list[str]) -> int:

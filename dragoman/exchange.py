@@ -154,6 +154,9 @@ def _staging(out: Path, mark: str) -> Iterator[Path]:
     make_folder(staging)
     try:
         yield staging
+        strangers = [path.name for path in out.iterdir() if not (staging / path.name).exists()] if out.exists() else []
+        if strangers:
+            raise DragomanError(f"{out}: has {strangers[0]}, which would be lost; choose another --out")
         shutil.rmtree(out, ignore_errors=True)
         staging.rename(out)
     except OSError as error:

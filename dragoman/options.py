@@ -153,6 +153,8 @@ class ExportConfig(ProofConfig):
         super().__post_init__()
         for_ctranslate2 = self.to in ("ctranslate2", "argos")
         require(for_ctranslate2 or self.quantization == "float32", f"--to {self.to} has no --quantization")
+        numbers = all(part.isdigit() for part in self.package_version.split("."))
+        require(numbers, f"package_version must be numbers with dots between, not {self.package_version!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,14 @@ def test_an_exported_folder_translates_and_evaluates_like_the_model(
 
 def test_exporting_again_replaces_an_export_and_nothing_else(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = export(model, "ctranslate2")
-    (out / "mine.txt").write_text("mine")
+    (out / "parity.json").write_text("old")
     export(model, "ctranslate2")
-    assert not (out / "mine.txt").exists()
+    assert (out / "parity.json").read_text() != "old"
+    (out / "mine.txt").write_text("mine")
+    again = ["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]
+    assert main(again) == 1
+    assert "mine.txt, which would be lost" in capsys.readouterr().err
+    assert (out / "mine.txt").read_text() == "mine"
     strange = model.parent / "strange"
     strange.mkdir()
     (strange / "thesis.txt").write_text("years of work")
@@ -121,7 +126,8 @@ def test_the_text_of_the_proof_is_that_of_the_run_or_made_up(model: Path, capsys
     ("arguments", "message"),
     [
         (["--to", "huggingface", "--quantization", "int8"], "no --quantization"),
-        (["--to", "argos", "--package-version", "x"], "package_version"),
+        (["--to", "argos", "--package-version", "1.0b"], "package_version"),
+        (["--to", "argos", "--package-version", "1."], "package_version"),
         (["--to", "nowhere"], "must be one of"),
     ],
 )

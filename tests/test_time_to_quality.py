@@ -294,7 +294,12 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     time_to_quality.store_all(options, "abc", Done(), [result()])  # type: ignore[arg-type]
     record = json.loads((options.results / "time-to-quality.json").read_text())
-    assert record["command"] == "python benchmarks/time_to_quality.py DATA --lines 3 --length-penalty 0.6"
+    assert record["commands"] == ["python benchmarks/time_to_quality.py DATA --lines 3 --length-penalty 0.6"]
+    options.toolkits = ["joeynmt"]
+    time_to_quality.store_all(options, "abc", Done(), [result() | {"steps": 5000}])  # type: ignore[arg-type]
+    record = json.loads((options.results / "time-to-quality.json").read_text())
+    assert [one["steps"] for one in record["result"]["minutes to BLEU"]] == [1200, 5000]
+    assert len(record["commands"]) == 2
     assert quality_report.is_time_to_quality(record)
     monkeypatch.setattr(report, "ROOT", tmp_path)
     page = report.render()

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import ConfigError, DragomanError
+from dragoman.config import DragomanError
 from dragoman.extras import needed
 from dragoman.text.subword import JOINT_FILE
 
@@ -32,12 +32,9 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
         readme: what the package says of itself.
 
     Raises:
-        ConfigError: the version is no version.
         DragomanError: the model has a subword model for each language, or babel is not installed.
     """
     require_joint(loaded)
-    if not all(part.isdigit() for part in version.split(".")):
-        raise ConfigError(f"package_version must be numbers with dots between, such as 1.0, not {version!r}")
     codes = (loaded.direction.source, loaded.direction.target)
     metadata = {
         "package_version": version,

@@ -19,6 +19,7 @@ from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig
 from dragoman.interop.marian import Weights, in_halves, layers_to_marian
 from dragoman.text.subword import SPECIALS, SubwordModel
 
+_SPECIAL_TOKENS = {"pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS]}
 _EPSILON = 1e-5  # of Marian's LayerNorm; its configuration can't change it
 
 
@@ -46,6 +47,7 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     _write_json(out / "config.json", _model_config(config))
     _write_json(out / "generation_config.json", _generation_config(config))
     _write_json(out / "tokenizer_config.json", _tokenizer_config(loaded, separate))
+    _write_json(out / "special_tokens_map.json", _SPECIAL_TOKENS)
 
 
 def _require_expressible(config: ModelConfig) -> None:
@@ -134,9 +136,7 @@ def _tokenizer_config(loaded: ModelFolder, separate: bool) -> dict[str, Any]:
         "tokenizer_class": "MarianTokenizer",
         "source_lang": loaded.direction.source,
         "target_lang": loaded.direction.target,
-        "pad_token": SPECIALS[PAD],
-        "unk_token": SPECIALS[UNK],
-        "eos_token": SPECIALS[EOS],
+        **_SPECIAL_TOKENS,
         "model_max_length": loaded.model.config.max_length,
         "separate_vocabs": separate,
         "clean_up_tokenization_spaces": False,

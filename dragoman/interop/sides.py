@@ -5,6 +5,7 @@ Shapes: T target length, V vocabulary, N hypotheses.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,11 @@ class HuggingFaceSide:
         """
         library = needed("transformers", "huggingface")
         library.logging.set_verbosity_error()
+        library.logging.disable_progress_bar()
         self.name = f"transformers {library.__version__}"
-        self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it would like a library that this tokenizer makes no use of
+            self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
         self._model = library.AutoModelForSeq2SeqLM.from_pretrained(str(folder), dtype=torch.float32).eval()
         config = self._model.config
         self._source = list(rows[0]) if rows else list(range(config.vocab_size))

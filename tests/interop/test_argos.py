@@ -9,7 +9,7 @@ import pytest
 from small_models import small_model
 
 from dragoman.checkpoint import Direction
-from dragoman.config import ConfigError, DragomanError
+from dragoman.config import DragomanError
 from dragoman.interop import argos, ctranslate2
 
 pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[argos]'")
@@ -49,9 +49,3 @@ def test_a_language_without_a_name_is_its_code(tmp_path: Path) -> None:
 def test_two_subword_models_are_refused() -> None:
     with pytest.raises(DragomanError, match="--to ctranslate2"):
         argos.require_joint(small_model(joint=False))
-
-
-@pytest.mark.parametrize("version", ["", "one", "1.", "1.0b"])
-def test_a_version_is_numbers(version: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="package_version"):
-        package(tmp_path, version=version)

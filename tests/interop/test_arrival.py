@@ -70,6 +70,9 @@ def test_the_model_folder_keeps_everything(tmp_path: Path) -> None:
     assert again.translate(lines) == Translator(arrival.loaded).translate(lines)
     assert (tmp_path / "model" / "vocabulary.json").is_file()
     assert again.direction.facts["imported from"] == "opus"
+    inspection = again.inspect(f"{TAG} {LINES[3]}")
+    assert inspection.source_pieces[0] == TAG
+    assert inspection.target == again.translate([f"{TAG} {LINES[3]}"])[0].text
 
 
 def test_every_part_of_a_long_line_gets_its_tag(tmp_path: Path) -> None:
