@@ -10,7 +10,10 @@ from small_models import small_model
 from dragoman.interop.cards import card
 from dragoman.interop.parity import Parity
 
-PARITY = Parity("library 1.0", 10, "lines", "logits", 1e-6, {"1": 10}, {"1": 0}, {"1": [30.0, 30.0]}, passed=True)
+PARITY = Parity(
+    "library 1.0", 10, "lines", "logits", 1e-6, identical={"1": 10}, endless={"1": 0}, ties={"1": 0},
+    bleu={"1": [30.0, 30.0]}, passed=True,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "argos", "onnx"])
