@@ -9,6 +9,7 @@ Shapes: N sentences or hypotheses, S source length, T tokens so far, L decoder l
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ def _export(
     graph: nn.Module, arguments: tuple[Tensor, ...], path: Path, inputs: tuple[str, ...], outputs: tuple[str, ...],
     shapes: tuple[Any, ...],
 ) -> None:  # fmt: skip
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of libraries that are not needed here
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
