@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from hardware import describe_hardware
 
-from dragoman.checkpoint import ModelFolder
+from dragoman.checkpoint import EXPORT_FILE, ModelFolder
 from dragoman.config import SearchConfig
-from dragoman.exported import DESCRIPTION_FILE, describe
+from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
@@ -52,7 +52,7 @@ def to_ctranslate2(quantization: str = "float32") -> Write:
 
     def write(loaded: ModelFolder, folder: Path) -> OtherSide:
         ctranslate2.write_model(loaded, folder, quantization)
-        (folder / DESCRIPTION_FILE).write_bytes(describe(loaded, "ctranslate2"))
+        (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
         return CTranslate2Side(folder, Vocabulary.load(folder), loaded.model.config, quantization == "float32")
 
     return write

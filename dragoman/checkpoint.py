@@ -27,6 +27,8 @@ from dragoman.text.preparation import REPORT_FILE
 from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+EXPORT_FILE = "dragoman.json"
+"""In folders that were exported for other libraries: what they say of themselves."""
 CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
@@ -171,6 +173,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     if not folder.is_dir():
         raise DragomanError(f"{folder}: no such folder")
+    if (folder / EXPORT_FILE).is_file():
+        raise DragomanError(f"{folder}: a model that was exported; give the model folder that it was made from")
     if not path.is_file():
         raise DragomanError(f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a training run")
     try:

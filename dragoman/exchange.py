@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 import yaml
 
-from dragoman.checkpoint import RUN_FILE, ModelFolder
+from dragoman.checkpoint import EXPORT_FILE, RUN_FILE, ModelFolder
 from dragoman.config import DragomanError
-from dragoman.exported import DESCRIPTION_FILE, describe
+from dragoman.exported import describe
 from dragoman.files import make_folder
 from dragoman.inference.engine import Engine
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
@@ -38,7 +38,7 @@ def export_model(config: ExportConfig) -> int:
     if config.to == "argos":
         argos.require_joint(loaded)
     sample = _sample(config, loaded, Path(config.folder))
-    with _staging(Path(config.out), DESCRIPTION_FILE) as folder:
+    with _staging(Path(config.out), EXPORT_FILE) as folder:
         other = _write(loaded, folder, config)
         parity = _prove(loaded, other, sample, folder)
         if config.to == "argos":
@@ -50,7 +50,7 @@ def export_model(config: ExportConfig) -> int:
         else:
             readme = card(loaded, config.to, parity)
         (folder / "README.md").write_text(readme, encoding="utf-8")
-        (folder / DESCRIPTION_FILE).write_bytes(describe(loaded, config.to))
+        (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to))
     _say(f"exported to {config.out}")
     return 0
 

@@ -8,10 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import EXPORT_FILE, Direction, ModelFolder
 from dragoman.config import ConfigError, DragomanError, ModelConfig
-
-DESCRIPTION_FILE = "dragoman.json"
 
 
 def describe(loaded: ModelFolder, target: str) -> bytes:
@@ -33,14 +31,12 @@ def read_description(folder: Path) -> tuple[Direction, ModelConfig]:
     Raises:
         DragomanError: the file is missing or damaged.
     """
-    path = folder / DESCRIPTION_FILE
+    path = folder / EXPORT_FILE
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         direction = Direction(str(content["source"]), str(content["target"]), dict(content["facts"]))
         return direction, ModelConfig(**content["model"])
     except FileNotFoundError:
-        raise DragomanError(
-            f"{folder}: has no {DESCRIPTION_FILE}; only folders that Dragoman exported work here"
-        ) from None
+        raise DragomanError(f"{folder}: has no {EXPORT_FILE}; only folders that Dragoman exported work here") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError) as error:
         raise DragomanError(f"{path}: damaged ({error}); export the model again") from None

@@ -94,6 +94,13 @@ def test_exporting_again_replaces_an_export_and_nothing_else(model: Path, capsys
     assert main(["export", str(model), "--to", "ctranslate2", "--out", str(model)]) == 1
 
 
+def test_an_export_is_no_model_folder(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = export(model, "ctranslate2")
+    again = ["export", str(out), "--to", "huggingface", "--out", str(model.parent / "again")]
+    assert main(again) == 1
+    assert "give the model folder that it was made from" in capsys.readouterr().err
+
+
 def test_a_failed_proof_is_a_failed_export(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from small_models import small_model
 
+from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import DragomanError
-from dragoman.exported import DESCRIPTION_FILE, describe, read_description
+from dragoman.exported import describe, read_description
 
 
 def test_a_description_comes_back(tmp_path: Path) -> None:
     loaded = small_model(norm="pre", softmax_bias=True)
-    (tmp_path / DESCRIPTION_FILE).write_bytes(describe(loaded, "onnx"))
+    (tmp_path / EXPORT_FILE).write_bytes(describe(loaded, "onnx"))
     direction, config = read_description(tmp_path)
     assert direction == loaded.direction
     assert config == loaded.model.config
@@ -21,7 +22,7 @@ def test_a_description_comes_back(tmp_path: Path) -> None:
     "content", [b"", b"[]", b'{"source": "en"}', b"\xff", b'{"source":"a","target":"b","facts":{},"model":{"x":1}}']
 )
 def test_a_damaged_description_is_one_sentence(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / DESCRIPTION_FILE).write_bytes(content)
+    (tmp_path / EXPORT_FILE).write_bytes(content)
     with pytest.raises(DragomanError, match=r"dragoman\.json: damaged"):
         read_description(tmp_path)
 

@@ -108,7 +108,8 @@ def _read_numbers(path: Path) -> dict[str, int]:
 def _require_kind(folder: Path, settings: dict[str, Any]) -> None:
     kind = settings.get("model_type")
     if kind != "marian":
-        raise DragomanError(f"{folder}: a {kind} model; only Marian models can be imported")
+        found = f"a {kind} model" if kind else "no model of Hugging Face's (its config.json names no model_type)"
+        raise DragomanError(f"{folder}: {found}; only Marian models can be imported")
     for name, wanted in (
         ("normalize_before", False),
         ("normalize_embedding", False),

@@ -6,8 +6,9 @@ import pytest
 import torch
 from small_models import LINES, small_model
 
+from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
-from dragoman.exported import DESCRIPTION_FILE, describe
+from dragoman.exported import describe
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.translator import Translator
@@ -22,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     loaded = small_model()
     ctranslate2.write_model(loaded, folder)
-    (folder / DESCRIPTION_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
     return folder
 
 
@@ -95,7 +96,7 @@ def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: 
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(DragomanError, match=r"CTranslate2 can't read it"):
         Translator.load(tmp_path)
-    (tmp_path / DESCRIPTION_FILE).unlink()
+    (tmp_path / EXPORT_FILE).unlink()
     with pytest.raises(DragomanError, match=r"has no dragoman\.json"):
         Translator.load(tmp_path)
 

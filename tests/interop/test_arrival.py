@@ -156,6 +156,7 @@ def rewrite(path: Path, **changes: Any) -> None:
     ("name", "changes", "message"),
     [
         ("config.json", {"model_type": "bart"}, "a bart model"),
+        ("config.json", {"model_type": "gone"}, "no model of Hugging Face's"),
         ("config.json", {"normalize_before": True}, "normalize_before"),
         ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
         ("config.json", {"decoder_ffn_dim": 128}, "differ in feed-forward"),
