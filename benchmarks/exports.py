@@ -124,7 +124,10 @@ def of_parity(parity: Parity) -> dict[str, Any]:
     """What is worth storing of the comparison of a trained model."""
     found: dict[str, Any] = {"library": parity.other, "passed": parity.passed}
     for beam, same in parity.identical.items():
-        found[f"identical at beam {beam}"] = f"{same} of {parity.sentences} ({parity.ties[beam]} ties)"
+        ended = parity.sentences - parity.endless[beam]
+        endless = f", {parity.endless[beam]} more without an end" if parity.endless[beam] else ""
+        tied = f", {parity.ties[beam]} of the other {ended - same} decided by a tie" if parity.exact else ""
+        found[f"identical at beam {beam}"] = f"{same} of {ended}{tied if same < ended else ''}{endless}"
         found[f"BLEU at beam {beam}"] = parity.bleu[beam]
     return found | {f"largest difference of {parity.logits}": float(f"{parity.largest_difference:.2g}")}
 
