@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from dragoman.config import BOS, PAD
 from dragoman.text.dataset import TokenStore
 
+Sentence = Sequence[int] | NDArray[np.integer]
+"""Ids."""
 MULTIPLE = 4
 """Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each one."""
 
@@ -125,12 +127,16 @@ def _rounded_down(size: int) -> int:
 
 def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:
     """Gather sentence pairs into one padded batch; limit as for pad_right."""
-    sources, targets = [store.source(i) for i in indices], [store.target(i) for i in indices]
+    return pack([store.source(i) for i in indices], [store.target(i) for i in indices], limit)
+
+
+def pack(sources: Sequence[Sentence], targets: Sequence[Sentence], limit: int | None = None) -> Batch:
+    """Put sentences, each ending in EOS, into one padded batch; limit as for pad_right."""
     inputs = [np.concatenate(([BOS], ids[:-1])) for ids in targets]
     return Batch(pad_right(sources, limit), pad_right(inputs, limit), pad_right(targets, limit))
 
 
-def pad_right(sentences: Sequence[Sequence[int] | NDArray[np.integer]], limit: int | None = None) -> NDArray[np.int64]:
+def pad_right(sentences: Sequence[Sentence], limit: int | None = None) -> NDArray[np.int64]:
     """Stack sentences into one array (B, longest, made a multiple of 4), filled up with PAD on the right.
 
     Args:

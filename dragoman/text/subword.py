@@ -25,6 +25,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """How the subwords with the ids 0 to 3 are spelt."""
 MOST_CHARACTERS = 16
 """Characters of the longest subwords that are learned."""
+_FIRST_LEARNED = len(SPECIALS) + 256  # the bytes
 
 
 class SubwordModel:
@@ -50,6 +51,21 @@ class SubwordModel:
         """The ids of each line, without BOS and EOS."""
         threads = os.cpu_count() or 1 if len(lines) > 256 else 1
         return self._processor.encode(list(lines), out_type=int, num_threads=threads)  # type: ignore[no-any-return]
+
+    @property
+    def merges(self) -> bool:
+        """Whether this is a BPE model, which joins subwords step by step; their scores are the steps' numbers."""
+        return bool(self._processor.get_score(len(self) - 1) == _FIRST_LEARNED + 1 - len(self))
+
+    def sample(self, lines: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """The ids of each line, cut anew: each merge is left out with this probability (Provilkov et al., 2020).
+
+        The same seed cuts alike.
+        """
+        # The generator is born with this seed in the thread that SentencePiece starts for the call.
+        sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
+        cut = self._processor.encode(list(lines), out_type=int, enable_sampling=True, alpha=dropout, num_threads=1)
+        return cut  # type: ignore[no-any-return]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on one line; special symbols leave no trace."""
@@ -99,6 +115,11 @@ class ListedModel(SubwordModel):
     def __len__(self) -> int:
         """Number of subwords, special symbols included."""
         return len(self.listed)
+
+    @property
+    def merges(self) -> bool:
+        """Never: only encode knows about tags, and about subwords that the list does not have."""
+        return False
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""

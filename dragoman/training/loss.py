@@ -1,6 +1,7 @@
 """The loss: cross-entropy against smoothed targets (section 5.4).
 
-Shapes: B batch, S source length, T target length, N real positions, D d_model, V vocabulary.
+Shapes: B batch, S source length, T target length, N real positions, D d_model, V vocabulary, P passes: 1, or 2 with
+R-Drop.
 """
 
 from __future__ import annotations
@@ -67,13 +68,17 @@ class TrainingObjective(nn.Module):
 
     Never holds more than a block of the N × V logits, which would be the largest tensor of a training step, and
     projects nothing where there is only padding.
+
+    With R-Drop (Liang et al., 2021) every sentence goes through the model twice, with other random numbers for
+    dropout. The loss is the mean of both, plus α / 4 · (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)) at each position: half of that
+    paper's, to be of the size of a single pass's.
     """
 
-    def __init__(self, model: Transformer, smoothing: float) -> None:
-        """Train this model with this ε_ls."""
+    def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
+        """Train this model with this ε_ls, and with R-Drop's α; 0 is a single pass."""
         super().__init__()
         self.model = model
-        self.smoothing = smoothing
+        self.smoothing, self.r_drop = smoothing, r_drop
 
     def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         """The sum of the losses over the real positions.
@@ -86,10 +91,18 @@ class TrainingObjective(nn.Module):
         Returns:
             A float32 scalar, in nats.
         """
-        states = self.model.states(source, target_input)  # (B, T, D)
+        if self.r_drop:
+            source, target_input, target_output = (ids.repeat(2, 1) for ids in (source, target_input, target_output))
+        states = self.model.states(source, target_input)  # (P · B, T, D)
         real = target_output != PAD
+        softmax, passes = self.model.softmax, 2 if self.r_drop else 1
         loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            states[real], self.model.softmax.weight, self.model.softmax.bias, target_output[real], self.smoothing
+            states[real].view(passes, -1, states.size(-1)),
+            softmax.weight,
+            softmax.bias,
+            target_output[real].view(passes, -1)[0],
+            self.smoothing,
+            self.r_drop,
         )
         return loss
 
@@ -98,15 +111,15 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
     """label_smoothed_cross_entropy(states @ weightᵀ + bias, target), block by block.
 
     The gradient with respect to the logits is p - q in closed form, so each block computes its share of all
-    gradients at once and then forgets its logits.
+    gradients at once and then forgets its logits. With two passes, as TrainingObjective describes.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor, smoothing: float, r_drop: float
     ) -> Tensor:
-        """The loss; states (N, D), weight (V, D), bias (V), target (N). All gradients are ready when it returns."""
-        device = states.device.type
+        """The loss; states (P, N, D), weight (V, D), bias (V), target (N). All gradients are ready when it returns."""
+        device, passes = states.device.type, len(states)
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
         with torch.autocast(device, enabled=False):
             rows, projection = states.to(dtype), weight.to(dtype)
@@ -117,50 +130,68 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             # The evenly spread part of the targets, ε / V, is the same for every subword: it needs no N × V numbers.
             spread = smoothing / len(weight)
             mean_weight = weight.float().sum(dim=0) * spread  # (D)
-            for start in range(0, len(rows), _BLOCK):
-                block = slice(start, start + _BLOCK)
-                logits = rows[block] @ projection.T
+            step = -(-_BLOCK // passes)
+            for start in range(0, len(target), step):
+                block = slice(start, start + step)
+                inputs = rows[:, block].flatten(0, 1)
+                logits = inputs @ projection.T
                 if bias is not None:
                     logits += bias.to(dtype)
-                block_loss, grad = _slicewise(logits, target[block, None], 1.0 - smoothing)
-                loss += block_loss - (rows[block].float() @ mean_weight).sum()
-                grad_states[block] = (grad @ projection).sub_(mean_weight.to(dtype))
-                grad_weight += grad.T @ rows[block]
+                loss -= (inputs.float() @ mean_weight).sum()
+                loss += _slicewise(logits.view(passes, -1, len(weight)), target[block, None], 1.0 - smoothing, r_drop)
+                grad = logits  # that is what is there now
+                grad_states[:, block] = (grad @ projection).sub_(mean_weight.to(dtype)).view(passes, -1, inputs.size(1))
+                grad_weight += grad.T @ inputs
                 if grad_bias is not None:
                     grad_bias += grad.sum(dim=0, dtype=torch.float32)
-            grad_weight -= spread * rows.float().sum(dim=0)
+            grad_weight -= spread * rows.float().sum(dim=(0, 1))
             if bias is not None and grad_bias is not None:
-                loss -= spread * len(rows) * bias.float().sum()
-                grad_bias -= spread * len(rows)
+                loss -= spread * passes * len(target) * bias.float().sum()
+                grad_bias -= spread * passes * len(target)
         ctx.save_for_backward(grad_states.to(states.dtype), grad_weight.to(weight.dtype), grad_bias)
-        return loss
+        return loss / passes
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None, None, None]:
         """Scale the gradients that forward left."""
         grad_states, grad_weight, grad_bias = ctx.saved_tensors
-        scaled_bias = None if grad_bias is None else grad_bias * gradients[0]
-        return grad_states * gradients[0], grad_weight * gradients[0], scaled_bias, None, None
+        scale = gradients[0] / len(grad_states)
+        scaled_bias = None if grad_bias is None else grad_bias * scale
+        return grad_states * scale, grad_weight * scale, scaled_bias, None, None, None
 
 
-def _slicewise(logits: Tensor, target: Tensor, certainty: float) -> tuple[Tensor, Tensor]:
-    """Σ_n (log Σ_v exp(logit) - certainty · logit of the target) of a block of logits (N, V), and its gradient.
+def _slicewise(logits: Tensor, target: Tensor, certainty: float, r_drop: float) -> Tensor:
+    """Σ (log Σ_v exp(logit) - certainty · logit of the target) over a block of logits (P, N, V), plus R-Drop's part.
 
     The gradient takes the place of the logits; target (N, 1).
 
     In float32, a slice at a time, so that a slice stays in the processor's cache from one operation to the next.
     """
     loss = torch.zeros((), device=logits.device)
-    step = _SLICE if logits.device.type == "cpu" else len(logits)
-    for start in range(0, len(logits), step):
-        precise, ids = logits[start : start + step].float(), target[start : start + step]
+    step = -(-_SLICE // len(logits)) if logits.device.type == "cpu" else logits.size(1)
+    for start in range(0, logits.size(1), step):
+        part, ids = slice(start, start + step), target[start : start + step].expand(len(logits), -1, -1)
+        precise = logits[:, part].float()
         probs = precise.softmax(dim=-1)
-        chosen, chance = precise.gather(1, ids), probs.gather(1, ids)
+        chosen, chance = precise.gather(2, ids), probs.gather(2, ids)
         # log Σ exp(logits) = logit - log(probability), of any subword whose probability is not next to nothing.
         log_norm = chosen - chance.log()
         if (chance < _NEXT_TO_NOTHING).any():
             log_norm = precise.logsumexp(dim=-1, keepdim=True)
         loss += (log_norm - certainty * chosen).sum()
-        probs.scatter_add_(1, ids, torch.full_like(chosen, -certainty))
-        logits[start : start + step] = probs
-    return loss, logits
+        grad = probs.clone() if r_drop else probs
+        grad.scatter_add_(2, ids, torch.full_like(chosen, -certainty))
+        if r_drop:
+            loss += 0.5 * r_drop * _add_divergence(precise - log_norm, probs, grad, 0.5 * r_drop)
+        logits[:, part] = grad
+    return loss
+
+
+def _add_divergence(log_probs: Tensor, probs: Tensor, grad: Tensor, weight: float) -> Tensor:
+    """Σ KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁); all (2, N, V). Adds weight times its gradient with respect to the logits to grad."""
+    ratio = log_probs[0] - log_probs[1]
+    divergences = torch.stack([(probs[0] * ratio).sum(-1), -(probs[1] * ratio).sum(-1)])[..., None]  # (2, N, 1)
+    difference = probs[0] - probs[1]
+    grad[0] += weight * (probs[0] * (ratio - divergences[0]) + difference)
+    grad[1] -= weight * (probs[1] * (ratio + divergences[1]) + difference)
+    return divergences.sum()

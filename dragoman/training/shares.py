@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import TrainConfig
-from dragoman.text.batches import MULTIPLE, Batch, collate, plan_epoch
+from dragoman.config import EOS, TrainConfig, require
+from dragoman.text.batches import MULTIPLE, Batch, Sentence, collate, pack, plan_epoch
 from dragoman.text.dataset import TokenStore
+from dragoman.text.subword import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
 from dragoman.training.progress import Progress
 from dragoman.training.step import Share, batch_seed
@@ -22,9 +23,24 @@ class Shares:
     The steps are the same however many processes share them: the plan depends on the seed and the epoch alone.
     """
 
-    def __init__(self, store: TokenStore, config: TrainConfig, processes: Processes) -> None:
-        """Plan for this training text."""
+    def __init__(
+        self, store: TokenStore, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
+    ) -> None:
+        """Plan for this training text.
+
+        Args:
+            store: the text.
+            config: of the run.
+            processes: that share the steps.
+            vocabulary: the text's subwords; for subword dropout.
+
+        Raises:
+            ConfigError: these can't be cut otherwise.
+        """
         self._store, self._config, self._processes = store, config, processes
+        self._vocabulary = vocabulary if config.text.subword_dropout else None
+        merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
+        require(merges, "text.subword_dropout leaves out merges of BPE subwords, and this model has none: set it to 0")
 
     def settle(self, progress: Progress) -> str | None:
         """Fix how many batches make a step, when a run begins: enough for every process to have one.
@@ -66,10 +82,29 @@ class Shares:
         return plan_epoch(*lengths, self._config.optimizer.batch_tokens, self._config.seed, epoch)
 
     def _share(self, plan: list[NDArray[np.int64]], numbers: range, epoch: int) -> Share:
-        store, seed = self._store, self._config.seed
-        batches = [(batch_seed(seed, epoch, n), self._collate(plan[n])) for n in self._processes.share(numbers)]
-        num_tokens = sum(int(store.target_lengths[plan[n]].sum()) for n in numbers)
-        return Share(batches, num_tokens, None if batches else self._collate(plan[numbers[0]][:1]))
+        seeds = {n: batch_seed(self._config.seed, epoch, n) for n in numbers}
+        own = self._processes.share(numbers)
+        batches = {n: self._collate(plan[n], seeds[n]) for n in (own if self._vocabulary is None else numbers)}
+        if self._vocabulary is None:
+            num_tokens = sum(int(self._store.target_lengths[plan[n]].sum()) for n in numbers)
+        else:
+            num_tokens = sum(batch.num_tokens for batch in batches.values())  # nobody knows before they are cut
+        filler = None if own else self._collate(plan[numbers[0]][:1])
+        return Share([(seeds[n], batches[n]) for n in own], num_tokens, filler)
 
-    def _collate(self, indices: NDArray[np.int64]) -> Batch:
-        return collate(self._store, indices, self._config.model.max_length)
+    def _collate(self, indices: NDArray[np.int64], seed: int = 0) -> Batch:
+        store, limit = self._store, self._config.model.max_length
+        if self._vocabulary is None:
+            return collate(store, indices, limit)
+        sources = self._cut_anew(self._vocabulary.source, [store.source(i) for i in indices], seed)
+        targets = self._cut_anew(self._vocabulary.target, [store.target(i) for i in indices], seed + 1)
+        return pack(sources, targets, limit)
+
+    def _cut_anew(self, model: SubwordModel, sentences: Sequence[NDArray[np.integer]], seed: int) -> list[Sentence]:
+        """The same text in other subwords; as it was where these would be too many."""
+        settings = self._config.text
+        found = model.sample(model.decode([ids.tolist() for ids in sentences]), settings.subword_dropout, seed)
+        return [
+            [*ids, EOS] if len(ids) <= settings.max_length else sentence
+            for ids, sentence in zip(found, sentences, strict=True)
+        ]

@@ -56,7 +56,7 @@ class Stepper:
         """Larger batches are computed in pieces of at most so many padded tokens; 0: none is."""
         self._model, self._bf16, self._processes = model, bf16, processes
         self._clip = config.optimizer.clip_norm or math.inf
-        self._objective = TrainingObjective(model, config.optimizer.label_smoothing)
+        self._objective = TrainingObjective(model, config.optimizer.label_smoothing, config.optimizer.r_drop)
         self._parallel: DistributedDataParallel | None = None
         if processes.size > 1:
             ids = [self.device] if self.device.type == "cuda" else None

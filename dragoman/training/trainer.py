@@ -81,7 +81,7 @@ class Trainer:
         self.bf16 = processes.tell(use_bf16(config.precision, next(self.model.parameters()).device))
         self.stepper = Stepper(self.model, config, self.bf16, processes)
         self.validator = Validator(text.valid, config.optimizer.batch_tokens, self.bf16, validate, processes)
-        self.shares = Shares(text.train, config, processes)
+        self.shares = Shares(text.train, config, processes, text.vocabulary)
         self.recorder: Recorder = SilentRecorder()
         keep_freed_memory()
         self.progress = Progress()

@@ -96,6 +96,37 @@ def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel
     assert model.encode(many) == [model.encode([line])[0] for line in many]
 
 
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
+def test_cut_anew_the_text_is_the_same(dropout: float, model: SubwordModel) -> None:
+    lines = [*ENGLISH, *GERMAN, *NEVER_SEEN]
+    found = model.sample(lines, dropout, seed=3)
+    assert model.decode(found) == model.decode(model.encode(lines))
+    assert not any(i in (PAD, UNK, BOS, EOS) for ids in found for i in ids)
+
+
+def test_the_more_merges_are_left_out_the_shorter_are_the_subwords(model: SubwordModel) -> None:
+    lines = (ENGLISH + GERMAN) * 20
+    sizes = [sum(map(len, model.sample(lines, dropout, seed=3))) for dropout in (1e-9, 0.1, 0.3, 0.9)]
+    assert sizes[0] == sum(map(len, model.encode(lines)))
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] > 0.9 * sum(map(len, lines))  # nearly letter by letter
+
+
+def test_the_same_seed_cuts_alike_whatever_was_cut_before(model: SubwordModel) -> None:
+    lines = (ENGLISH + GERMAN) * 40
+    first = model.sample(lines, 0.1, seed=2**62 + 5)
+    assert model.sample(lines, 0.1, seed=6) != first
+    assert model.sample(lines, 0.1, seed=2**62 + 5) == first
+    assert model.sample(lines[:7], 0.1, seed=2**62 + 5) == first[:7]
+    assert len({tuple(ids) for ids in first}) > len(ENGLISH + GERMAN)  # equal lines are cut in many ways
+
+
+def test_only_bpe_has_merges(model: SubwordModel) -> None:
+    unigram = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords="unigram"))
+    listed = ListedModel(model.serialized, model.pieces(range(len(model))))
+    assert [one.merges for one in (model, unigram, listed)] == [True, False, False]
+
+
 def test_learning_shortens_the_text(model: SubwordModel) -> None:
     ids = model.encode(ENGLISH)
     assert sum(map(len, ids)) < 0.8 * sum(map(len, ENGLISH))

@@ -269,6 +269,52 @@ def test_a_step_down_the_gradient_lowers_the_loss() -> None:
     assert losses[-1] < 0.9 * losses[0]
 
 
+# ---------------------------------------------------------------------------------------------- R-Drop
+
+
+def r_drop_by_the_paper(model: Transformer, inputs: tuple[Tensor, Tensor, Tensor], alpha: float) -> Tensor:
+    """Half of Liang et al.'s equation 3, by PyTorch's functions, over two passes that draw their own dropout."""
+    source, target_input, target_output = (ids.repeat(2, 1) for ids in inputs)
+    real = target_output != PAD
+    logits, ids = model(source, target_input)[real], target_output[real]
+    first, second = (half.log_softmax(-1) for half in logits.chunk(2))
+    kl = F.kl_div(second, first, reduction="sum", log_target=True)
+    kl += F.kl_div(first, second, reduction="sum", log_target=True)
+    return 0.5 * (F.cross_entropy(logits, ids, reduction="sum", label_smoothing=0.1) + alpha / 2 * kl)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 5.0])
+@pytest.mark.parametrize(("block", "piece"), [(4096, 64), (1, 1), (7, 3)])
+@pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
+def test_r_drop_and_its_gradients_are_those_of_the_paper(
+    changes: dict[str, Any], block: int, piece: int, alpha: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "_BLOCK", block)
+    monkeypatch.setattr(loss_module, "_SLICE", piece)
+    model, inputs = tiny(**changes, attention_dropout=0.4), batch()
+    torch.manual_seed(5)
+    expected = r_drop_by_the_paper(model, inputs, alpha)
+    expected.backward()
+    expected_gradients = gradients(model)
+    torch.manual_seed(5)
+    loss = TrainingObjective(model, 0.1, alpha)(*inputs)
+    loss.backward()
+    assert_close(loss, expected)
+    assert_close(gradients(model), expected_gradients, tolerance=5e-5)
+    torch.manual_seed(5)
+    assert loss > TrainingObjective(model, 0.1, alpha / 10)(*inputs) + 0.1  # the passes do differ
+
+
+def test_without_dropout_r_drop_changes_nothing() -> None:
+    model, inputs = tiny(**TIED), batch()
+    outcomes = []
+    for alpha in (0.0, 5.0):
+        loss = TrainingObjective(model, 0.1, alpha)(*inputs)
+        loss.backward()
+        outcomes.append((loss.detach(), gradients(model)))
+    assert_close(outcomes[1], outcomes[0])
+
+
 # ---------------------------------------------------------------------------------------------- measuring
 
 

@@ -13,13 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig, TrainConfig
+from dragoman.config import EOS, ConfigError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig
 from dragoman.text.batches import Batch, collate, plan_epoch
 from dragoman.text.dataset import TokenStore
+from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.text.subword import Vocabulary, learn_subwords
 from dragoman.training.distributed import Processes
 from dragoman.training.progress import Progress
 from dragoman.training.shares import Shares
 from dragoman.training.step import Share, batch_seed
+
+from .small_runs import configure as small_run
+from .small_runs import write_corpus
 
 
 class Sentences:
@@ -153,6 +158,74 @@ def test_who_has_nothing_to_do_keeps_step_with_a_single_sentence() -> None:
     for share in idle:
         assert share.filler is not None
         assert len(share.filler.source) == 1
+
+
+# ---- subword dropout
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> PreparedText:
+    folder = tmp_path_factory.mktemp("text")
+    write_corpus(folder)
+    return prepare_text(small_run(folder))
+
+
+def cut_anew(
+    text: PreparedText,
+    dropout: float,
+    rank: int = 0,
+    size: int = 1,
+    progress: Progress | None = None,
+    longest: int = 99,
+) -> list[Share]:
+    config = replace(configure(accumulate=3), text=TextConfig(subword_dropout=dropout, max_length=longest))
+    progress = Progress() if progress is None else progress
+    shares = Shares(text.train, config, Processes(rank, size), text.vocabulary)
+    shares.settle(progress)
+    return list(shares.following(progress))
+
+
+def lines_of(text: PreparedText, ids: NDArray[np.int64]) -> list[str]:
+    return text.vocabulary.target.decode(ids.tolist())
+
+
+def test_sentences_are_cut_anew_each_epoch_and_stay_the_same_text(text: PreparedText) -> None:
+    plain, cut = ([batch for share in cut_anew(text, dropout) for _, batch in share.batches] for dropout in (0.0, 0.3))
+    assert [lines_of(text, b.target_output) for b in cut] == [lines_of(text, b.target_output) for b in plain]
+    assert [lines_of(text, b.source) for b in cut] == [lines_of(text, b.source) for b in plain]
+    assert sum(b.num_tokens for b in cut) > 1.2 * sum(b.num_tokens for b in plain)
+    spelt: dict[str, set[tuple[int, ...]]] = {}
+    for batch in cut:
+        for line, ids in zip(lines_of(text, batch.source), batch.source.tolist(), strict=True):
+            spelt.setdefault(line, set()).add(tuple(i for i in ids if i))
+        assert (batch.target_input[:, 1:] == np.where(batch.target_output == EOS, 0, batch.target_output)[:, :-1]).all()
+    assert sum(len(ways) > 1 for ways in spelt.values()) > 0.8 * len(spelt)
+
+
+def test_what_is_cut_anew_does_not_depend_on_who_does_it_or_on_a_break(text: PreparedText) -> None:
+    alone = cut_anew(text, 0.3)
+    ranks = [cut_anew(text, 0.3, rank, 3) for rank in range(3)]
+    for together, one in zip(zip(*ranks, strict=True), alone, strict=True):
+        assert sorted(pair for share in together for pair in contents(share)) == sorted(contents(one))
+        assert {share.num_tokens for share in together} == {one.num_tokens}
+        assert one.num_tokens == sum(batch.num_tokens for _, batch in one.batches)
+    after = cut_anew(text, 0.3, progress=Progress(epoch=1))
+    assert list(map(contents, after)) == list(map(contents, alone))[-len(after) :]
+
+
+def test_a_sentence_stays_as_it_was_where_it_would_have_too_many_subwords(text: PreparedText) -> None:
+    longest = int(max(text.train.source_lengths.max(), text.train.target_lengths.max()))
+    batches = [batch for share in cut_anew(text, 0.9, longest=longest) for _, batch in share.batches]
+    assert max(int((batch.target_output > 0).sum(1).max()) for batch in batches) <= longest + 1
+    assert sum(batch.num_tokens for batch in batches) > 2 * text.train.report.target_tokens  # the others were cut
+
+
+def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None:
+    pairs = text.vocabulary.source.decode([text.train.source(i).tolist() for i in range(len(text.train))])
+    unigram = learn_subwords(pairs, TextConfig(vocab_size=300, subwords="unigram"))
+    config = replace(configure(), text=TextConfig(subword_dropout=0.1))
+    with pytest.raises(ConfigError, match="BPE"):
+        Shares(text.train, config, Processes(), Vocabulary(unigram, unigram))
 
 
 # ---- settling

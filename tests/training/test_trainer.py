@@ -21,7 +21,7 @@ from dragoman.training.state import list_states, load_state
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
 
-from .small_runs import configure, last_weights, make, records, same, train, write_corpus
+from .small_runs import SHAPE, configure, last_weights, make, records, same, train, write_corpus
 
 SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
@@ -133,6 +133,22 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
     assert (outcome.reason, outcome.progress.step) == ("limit", 12)
     assert len(records(folder / "straight", "train/loss")) == 12
     assert len(records(folder / "straight", "health/")) > 12
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_with_r_drop_and_subword_dropout_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = {
+        "model": replace(SHAPE, dropout=0.2),
+        "text": TextConfig(vocab_size=320, subword_dropout=0.2),
+        "optimizer": OptimizerConfig(batch_tokens=200, warmup_steps=4, r_drop=2.0),
+    }
+    straight, broken = (configure(folder, name, **random) for name in ("straight", "broken"))
+    train(straight)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 7)
+        train(broken)
+    torch.manual_seed(999)
+    train(broken)
     assert same_runs(folder / "straight", folder / "broken")
 
 
