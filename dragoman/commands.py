@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,11 +30,12 @@ from dragoman.config import DragomanError
 from dragoman.files import write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
-from dragoman.inference.evaluation import evaluate as evaluate_translations
+from dragoman.inference.evaluation import METRICS, all_scores, looks_tokenized
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
+from dragoman.quotation import as_table, describe_evaluation
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
 _LINES_AT_ONCE = 2000
@@ -167,18 +168,21 @@ def evaluate(config: EvaluateConfig) -> int:
     with _naming(", ".join(config.test)):
         found = translator.translate([source for source, _ in pairs], config)
     _say_what_was_cut(", ".join(config.test), found, 1)
-    translations = [translation.text for translation in found]
-    scores = evaluate_translations(translations, [target for _, target in pairs], direction.target)
-    print(f"BLEU {scores.bleu:.2f}  {scores.bleu_signature}")
-    print(f"chrF2 {scores.chrf:.2f}  {scores.chrf_signature}")
+    translations, references = [translation.text for translation in found], [target for _, target in pairs]
+    if not config.tokenized and looks_tokenized(references):
+        _say(
+            f"{', '.join(config.test)}: looks tokenised; sacreBLEU wants raw text (with --tokenized the tokens are "
+            f"scored as they are)"
+        )
+    scores = all_scores(translations, references, direction.target, config.tokenized)
+    for name in METRICS:
+        if name in scores:
+            print(f"{METRICS[name]} {scores[name]:.2f}  {scores[f'{name}_signature']}")
+    evaluation = describe_evaluation(config, direction, pairs, translations, scores)
     if config.json:
-        result = {"scores": asdict(scores), "settings": asdict(config), "model": direction.facts}
-        lines = [
-            {"source": source, "reference": target, "translation": translation}
-            for (source, target), translation in zip(pairs, translations, strict=True)
-        ]
-        content = json.dumps(result | {"lines": lines}, ensure_ascii=False, indent=1)
-        write_atomically(Path(config.json), content.encode())
+        write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
+    if config.markdown:
+        write_atomically(Path(config.markdown), as_table(evaluation).encode())
     return 0
 
 

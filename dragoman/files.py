@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -67,6 +67,27 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             partial.unlink(missing_ok=True)
         raise not_saved(path, error) from None
     _flush_names(path.parent)
+
+
+@contextmanager
+def appearing(*paths: Path) -> Iterator[list[IO[bytes]]]:
+    """Files to write that all appear when the block ends well, and none if it does not.
+
+    Raises:
+        DragomanError: they can't be written, for example because the disk is full.
+    """
+    partials = [path.with_name(path.name + ".partial") for path in paths]
+    try:
+        with ExitStack() as stack:
+            files = [stack.enter_context(partial.open("wb")) for partial in partials]
+            yield list(files)
+            for file, partial, path in zip(files, partials, paths, strict=True):
+                settle(file, partial, path)
+    except OSError as error:
+        raise not_saved(paths[0], error) from None
+    finally:
+        for partial in partials:
+            partial.unlink(missing_ok=True)
 
 
 def settle(file: IO[bytes], partial: Path, final: Path) -> None:

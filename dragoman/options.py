@@ -58,14 +58,19 @@ class TranslateConfig(AligningConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(SearchConfig):
-    """Translate a test text and score it: sacreBLEU and chrF2, with their signatures."""
+    """Translate a test text and score it: sacreBLEU, chrF2 and chrF2++, with their signatures."""
 
     folder: str
     """The model folder."""
     test: list[str]
     """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    tokenized: bool = False
+    """The test text is tokenised, as the model's: score its tokens as they are, in lower case, as multi-bleu and
+    fairseq do. Such a BLEU compares with published tokenised BLEU, and with nothing else."""
     json: str = ""
-    """Also write the scores, the settings and the translations to this file."""
+    """Also write the scores, the settings and the translations to this file, for compare."""
+    markdown: str = ""
+    """Also write the scores with all that they depend on to this file, as a table."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
@@ -99,6 +104,48 @@ class ScoreConfig:
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         require_at_least(0, {"length_penalty": self.length_penalty})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """Compare evaluations of the same text: mean and spread over several runs, and paired bootstrap resampling."""
+
+    system: list[str]
+    """What evaluate --json wrote; one file for each run of the system, such as for each seed."""
+    baseline: list[str] = field(default_factory=list)
+    """The same of another system: as many runs, each of which is compared with the one in the same place."""
+    json: str = ""
+    """Also write the result to this file."""
+
+    def __post_init__(self) -> None:
+        """Refuse what has no partner."""
+        require(bool(self.system), "compare needs the evaluation of a system at least")
+        require(
+            len(self.baseline) in (0, len(self.system)),
+            f"--baseline and --system need as many runs each, not {len(self.baseline)} and {len(self.system)}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReproduceConfig:
+    """Follow a recipe from the text to a table of scores; an interrupted one continues."""
+
+    recipe: str
+    """The recipe: a YAML file such as recipes/multi30k-en-de.yaml."""
+    data: str = "data"
+    """Where the text is, or is downloaded to."""
+    out: str = ""
+    """Where to put the models and the table; runs/NAME without it."""
+    seeds: list[str] = field(default_factory=list)
+    """Train once with each of these; by default with those of the recipe."""
+    dry_run: bool = False
+    """Train nothing; say what it would take. Where the text is not there, one of the same size is imagined."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no seed."""
+        require(all(seed.isdigit() for seed in self.seeds), f"seeds are whole numbers, not {' '.join(self.seeds)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +244,18 @@ class InspectConfig(AligningConfig):
     """Write the arrays to this file, for numpy.load."""
     png: str = ""
     """Write a figure of each attention block into this folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownloadConfig:
+    """Download public parallel text by name; without a name, say what there is."""
+
+    name: str = ""
+    """Of the text."""
+    out: str = "data"
+    """The folder to write to."""
+    mirror: str = ""
+    """Fetch from below this address instead of the text's own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
 from dragoman.training.progress import Outcome
+from dragoman.training.rehearsal import Rehearsal, rehearse
 from dragoman.training.state import list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
@@ -43,7 +44,10 @@ _ENDINGS = {
 
 
 def train(config: TrainConfig) -> int:
-    """Train a model; returns the exit code."""
+    """Train a model, or say what that would take; returns the exit code."""
+    if config.dry_run:
+        print("\n".join(rehearse_training(config).lines()))
+        return 0
     with joined_processes() as processes:
         outcome = run_training(config, processes)
         say = _speaker(processes)
@@ -94,12 +98,33 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
     return trainer.run()
 
 
+def rehearse_training(config: TrainConfig) -> Rehearsal:
+    """Prepare the text of a run, which keeps it for later, and find out what training would take.
+
+    Raises:
+        DragomanError: the text or the folder can't be used, or memory is too short for a single sentence.
+    """
+    make_folder(Path(config.out))
+    refuse_strange_folder(Path(config.out))
+    say = _speaker(Processes())
+    parent = ModelFolder.load(config.from_) if config.from_ else None
+    with run_lock(Path(config.out)):
+        begun = bool(list_states(Path(config.out)))
+        text = prepare_text(config, say, parent.vocabulary if parent else None, begun)
+        return rehearse(config, _sized(config.model, text), text.train, choose_device(config.device), say)
+
+
+def _sized(model: ModelConfig, text: PreparedText) -> ModelConfig:
+    """The shape of a model for the subwords of a text."""
+    vocabulary = text.vocabulary
+    return replace(model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
+
+
 def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | None) -> ModelFolder:
     """The model before its first step: random weights, or those of the model to fine-tune."""
     torch.manual_seed(config.seed)
-    vocabulary, report, store = text.vocabulary, text.train.report, text.train
-    shape = replace(config.model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
-    model = Transformer(shape)
+    report, store = text.train.report, text.train
+    model = Transformer(_sized(config.model, text))
     facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
@@ -132,7 +157,7 @@ def _without_sizes(model: ModelConfig) -> dict[str, object]:
 def _as_yaml(config: TrainConfig) -> bytes:
     """The resolved settings, in the form that --config reads; not what was meant for one call."""
     settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
-    for once in ("restart", "accept_changes"):
+    for once in ("restart", "accept_changes", "dry_run"):
         del settings[once]
     for found_out in ("source_vocab_size", "target_vocab_size"):
         del settings["model"][found_out]

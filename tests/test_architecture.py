@@ -16,7 +16,7 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "mana
 
 # A file may import what stands on a lower floor, and what stands before it in its own package.
 FLOORS = [
-    ["config", "presets", "options", "files", "extras"],
+    ["config", "presets", "options", "arguments", "files", "fetching", "sources", "extras"],
     [
         "text.corpus",
         "text.lexicon",
@@ -63,6 +63,7 @@ FLOORS = [
         "training.step",
         "training.fit",
         "training.shares",
+        "training.rehearsal",
         "training.symptoms",
         "training.health",
         "training.validation",
@@ -103,7 +104,7 @@ FLOORS = [
         "interop.sides",
         "interop.cards",
     ],
-    ["views", "commands", "train", "exchange", "demo", "cli", "__main__"],
+    ["views", "download", "quotation", "commands", "train", "reproduce", "exchange", "demo", "cli", "__main__"],
 ]
 # Packages that never import each other.
 STRANGERS = [("text", "model"), ("training", "inference"), ("training", "inspection")]

@@ -17,7 +17,8 @@ from sample_run import sentences
 from torch import Tensor
 
 from dragoman import ModelConfig
-from dragoman.cli import _parse
+from dragoman.arguments import parse
+from dragoman.cli import VERBS
 from dragoman.config import BOS, EOS, PAD, DragomanError, OptimizerConfig, TextConfig, TrainConfig
 from dragoman.text.batches import collate, plan_epoch
 from dragoman.text.preparation import PreparedText, prepare_text
@@ -127,7 +128,7 @@ def contest(folder: Path, report: Callable[[str], None] = lambda line: None, thr
 def test_the_peers_get_the_run_of_the_command_line() -> None:
     words = shlex.split(quality_contest.TRAIN.format(data="DATA", out="OUT", steps=1200))
     config = run_config(Path("DATA"), Path("OUT"), 1200)
-    assert asdict(_parse(words[0], words[1:])) == asdict(config)
+    assert asdict(parse(words[0], VERBS[words[0]], words[1:])) == asdict(config)
     optimizer = config.optimizer
     assert (optimizer.warmup_steps, optimizer.peak_lr, optimizer.accumulate, config.seed) == (400, 0.002, 1, 1)
     assert ((optimizer.beta1, optimizer.beta2), optimizer.epsilon) == (batches.BETAS, batches.EPSILON)

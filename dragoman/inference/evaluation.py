@@ -1,17 +1,31 @@
-"""Scores people can quote: sacreBLEU and chrF2 on raw, detokenised text, with their signatures (Post, 2018)."""
+"""Scores people can quote: sacreBLEU and chrF on raw, detokenised text, with their signatures (Post, 2018).
+
+Where a text comes tokenised, as those of many published tables, BLEU is counted on its tokens as they are, without
+regard to case, as multi-bleu.perl -lc and fairseq do. That is another number: it must not be compared with sacreBLEU's.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.significance import PairedTest, Result
 
 from dragoman.config import DragomanError
 
 # What sacreBLEU must cut where words are not separated by spaces, and the module it needs for that.
 _TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
+
+
+METRICS = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
+"""How each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""
+_SPACED_MARK = re.compile(r"\S [.,!?;:](?: |$)")
+_MANY = 0.5  # of the lines
+_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -45,9 +59,90 @@ def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str
     Raises:
         DragomanError: there is nothing to compare, or not one reference for each hypothesis.
     """
-    if not hypotheses or len(hypotheses) != len(references):
-        raise DragomanError(f"can't score {len(hypotheses):,} translations against {len(references):,} references")
+    _require_pairs(hypotheses, references)
     bleu, chrf = BLEU(tokenize=bleu_tokenizer(language)), CHRF()
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)])
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)])
     return Scores(bleu_score.score, str(bleu.get_signature()), chrf_score.score, str(chrf.get_signature()))
+
+
+def _metrics(language: str, tokenized: bool) -> dict[str, Any]:
+    """The metrics of a text: those of raw text, or the one of tokens."""
+    if tokenized:
+        return {"tokenized_bleu": BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)}
+    return {"bleu": BLEU(tokenize=bleu_tokenizer(language)), "chrf": CHRF(), "chrfpp": CHRF(word_order=2)}
+
+
+def all_scores(
+    hypotheses: Sequence[str], references: Sequence[str], language: str, tokenized: bool = False
+) -> dict[str, float | str]:
+    """Every score to quote, 0 to 100, each followed by its signature: {"bleu": …, "bleu_signature": …, …}.
+
+    Args:
+        hypotheses: translations.
+        references: one for each.
+        language: the target language code; chooses the tokeniser.
+        tokenized: whether both are tokenised text, to be compared as it is.
+
+    Raises:
+        DragomanError: there is nothing to compare, or not one reference for each hypothesis.
+    """
+    _require_pairs(hypotheses, references)
+    found: dict[str, float | str] = {}
+    for name, metric in _metrics(language, tokenized).items():
+        found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
+        found[f"{name}_signature"] = str(metric.get_signature())
+    return found
+
+
+def looks_tokenized(lines: Sequence[str]) -> bool:
+    """Whether most lines have a punctuation mark between spaces, as tokenisers leave them."""
+    marked = sum(bool(_SPACED_MARK.search(line)) for line in lines)
+    return marked > _MANY * len(lines)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What resampling says of one metric of two systems."""
+
+    interval: float
+    """Half the width of the 95 % confidence interval of the second system's score."""
+    p: float
+    """How likely a difference at least as large would be by chance."""
+
+
+def paired_bootstrap(
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str, tokenized: bool = False
+) -> dict[str, Difference]:
+    """Compare two systems by sacreBLEU's paired bootstrap resampling (Koehn, 2004), with 1,000 samples of the lines.
+
+    Args:
+        baseline: translations.
+        system: other translations of the same lines.
+        references: one for each line.
+        language: the target language code; chooses the tokeniser.
+        tokenized: whether all is tokenised text.
+
+    Returns:
+        The difference by metric, as METRICS names them.
+
+    Raises:
+        DragomanError: there is nothing to compare, or not one translation of each system for each reference.
+    """
+    for hypotheses in (baseline, system):
+        _require_pairs(hypotheses, references)
+    named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
+    metrics = _metrics(language, tokenized)
+    _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_SAMPLES)()
+    found = {}
+    for metric, name in zip(metrics, (name for name in results if name != "System"), strict=True):
+        before, after = cast(list[Result], results[name])
+        # sacreBLEU counts the samples that differ by more than the whole: where nothing differs, none does.
+        chance = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
+        found[metric] = Difference(float(after.ci or 0.0), chance)
+    return found
+
+
+def _require_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if not hypotheses or len(hypotheses) != len(references):
+        raise DragomanError(f"can't score {len(hypotheses):,} translations against {len(references):,} references")

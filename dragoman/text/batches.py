@@ -7,17 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import BOS, PAD
-from dragoman.text.dataset import TokenStore
 
 Sentence = Sequence[int] | NDArray[np.integer]
 """Ids."""
 MULTIPLE = 4
 """Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each one."""
+
+
+class IdPairs(Protocol):
+    """Sentence pairs as ids, such as a TokenStore has them."""
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Subwords of each source sentence, EOS included, (N,)."""
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Subwords of each target sentence, EOS included, (N,)."""
+
+    def source(self, index: int) -> NDArray[np.integer]:
+        """Ids of one source sentence, EOS included."""
+
+    def target(self, index: int) -> NDArray[np.integer]:
+        """Ids of one target sentence, EOS included, BOS not."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +143,7 @@ def _rounded_down(size: int) -> int:
     return size // step * step
 
 
-def collate(store: TokenStore, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:
+def collate(store: IdPairs, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:
     """Gather sentence pairs into one padded batch; limit as for pad_right."""
     return pack([store.source(i) for i in indices], [store.target(i) for i in indices], limit)
 

@@ -102,6 +102,15 @@ def available_memory() -> int | None:
     return max(0, min(found)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if found else None
 
 
+def peak_memory(device: torch.device) -> int | None:
+    """Most bytes that were in use: on a graphics card, or by this process; None where the system does not say."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    with suppress(OSError, ValueError, StopIteration):
+        return 1024 * _entry(Path("/proc/self/status"), "VmHWM:")
+    return None
+
+
 def _control_groups() -> list[Path]:
     """The control group of this process and those around it, each of which may have a limit."""
     root, name = Path("/sys/fs/cgroup"), ""

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, TrainConfig, require
-from dragoman.text.batches import MULTIPLE, Batch, Sentence, collate, pack, plan_epoch
-from dragoman.text.dataset import TokenStore
+from dragoman.text.batches import MULTIPLE, Batch, IdPairs, Sentence, collate, pack, plan_epoch
 from dragoman.text.subword import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
 from dragoman.training.progress import Progress
@@ -24,7 +23,7 @@ class Shares:
     """
 
     def __init__(
-        self, store: TokenStore, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
+        self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
         """Plan for this training text.
 
@@ -68,6 +67,10 @@ class Shares:
                 yield self._share(plan, numbers, progress.epoch)
             progress.epoch += 1
             progress.batch = 0
+
+    def batches_per_epoch(self) -> int:
+        """How many batches make a pass over the text."""
+        return len(self._plan(epoch=0))
 
     def most_demanding(self) -> list[Batch]:
         """The batch of the most tokens, and the one with the longest sentence."""

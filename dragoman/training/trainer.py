@@ -48,8 +48,8 @@ _ECHO = 1.0  # seconds
 _EXPLODED = 2.0  # times the loss of guessing every subword alike
 
 # What may change while a run continues: where it lies, how far it goes, what it shows.
-_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "device", "save_minutes"]
-_FREE += ["log_every", "train", "valid", "test"]  # the text is compared by its content
+_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "dry_run", "device"]
+_FREE += ["save_minutes", "log_every", "train", "valid", "test"]  # the text is compared by its content
 
 
 class Trainer:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import math
+import random
+from collections import Counter
 
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from dragoman.config import DragomanError
-from dragoman.inference.evaluation import Scores, bleu_tokenizer, evaluate
+from dragoman.inference.evaluation import (
+    METRICS,
+    Scores,
+    all_scores,
+    bleu_tokenizer,
+    evaluate,
+    looks_tokenized,
+    paired_bootstrap,
+)
 
 REFERENCES = [
     "The cat sleeps on the roof of the house, doesn't it?",
@@ -114,3 +125,100 @@ def test_japanese_and_korean_are_compared_by_characters_where_it_is_not(
 def test_each_translation_needs_one_reference(hypotheses: list[str], references: list[str]) -> None:
     with pytest.raises(DragomanError, match=f"{len(hypotheses)} translations .* {len(references)} references"):
         evaluate(hypotheses, references, "en")
+
+
+# ---------------------------------------------------------------------------------------------- to quote
+
+
+def test_all_scores_are_those_of_validation_and_chrf_with_words() -> None:
+    found, known = all_scores(HYPOTHESES, REFERENCES, "en"), evaluate(HYPOTHESES, REFERENCES, "en")
+    assert (found["bleu"], found["bleu_signature"]) == (known.bleu, known.bleu_signature)
+    assert (found["chrf"], found["chrf_signature"]) == (known.chrf, known.chrf_signature)
+    plus = CHRF(word_order=2)
+    assert found["chrfpp"] == plus.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert "nw:2" in str(found["chrfpp_signature"])
+    assert {name for name in found if not name.endswith("_signature")} < METRICS.keys()
+
+
+def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """BLEU as multi-bleu.perl -lc counts it: tokens between spaces, four orders, no smoothing."""
+    matches, totals = [0] * 4, [0] * 4
+    lengths = [sum(len(line.split()) for line in lines) for lines in (hypotheses, references)]
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        ours, theirs = hypothesis.lower().split(), reference.lower().split()
+        for n in range(4):
+            counts = [Counter(zip(*(words[i:] for i in range(n + 1)), strict=False)) for words in (ours, theirs)]
+            matches[n] += sum((counts[0] & counts[1]).values())
+            totals[n] += sum(counts[0].values())
+    if 0 in matches:
+        return 0.0
+    precision = sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / 4
+    return 100 * math.exp(precision + min(0.0, 1 - lengths[1] / lengths[0]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tokens_are_scored_as_multi_bleu_does(seed: int) -> None:
+    choose = random.Random(seed)
+    words = ["the", "The", "cat", "sleeps", ".", ",", "don", "'t", "&quot;", "1,000", "@-@", "été"]
+    references = [" ".join(choose.choices(words, k=choose.randint(4, 15))) for _ in range(30)]
+    hypotheses = [
+        " ".join(w if choose.random() < 0.8 else choose.choice(words) for w in line.split() if choose.random() < 0.95)
+        for line in references
+    ]
+    found = all_scores(hypotheses, references, "en", tokenized=True)
+    assert found["tokenized_bleu"] == pytest.approx(multi_bleu(hypotheses, references), abs=1e-9)
+    assert found["tokenized_bleu"] != pytest.approx(BLEU().corpus_score(hypotheses, [references]).score, abs=0.1)
+    assert found.keys() == {"tokenized_bleu", "tokenized_bleu_signature"}  # nothing that could be taken for sacreBLEU
+    assert "case:lc" in str(found["tokenized_bleu_signature"])
+    assert "tok:none" in str(found["tokenized_bleu_signature"])
+
+
+def test_no_four_words_in_common_are_no_score_at_all() -> None:
+    assert all_scores(["a b c d e"], ["a b c x e"], "en", tokenized=True)["tokenized_bleu"] == 0
+
+
+def test_tokenised_text_is_recognised() -> None:
+    tokenized = ["A dog barks ( loudly ) .", "he said , no", "Who ?"]
+    assert looks_tokenized(tokenized)
+    assert not looks_tokenized(REFERENCES)
+    assert not looks_tokenized(["Qui est là ?", "Bonjour.", "Salut.", "Oui, ça va."])  # a French question
+    assert not looks_tokenized([])
+
+
+def worse(lines: list[str], share: float, seed: int) -> list[str]:
+    choose = random.Random(seed)
+    return [" ".join(w for w in line.split() if choose.random() > share) for line in lines]
+
+
+def test_the_same_translations_do_not_differ_and_clearly_worse_ones_do() -> None:
+    references = [f"{a} {b}" for a in HYPOTHESES for b in REFERENCES] * 5
+    near, nearly, far = worse(references, 0.1, 1), worse(references, 0.1, 2), worse(references, 0.5, 3)
+    assert all(one.p > 0.9 for one in paired_bootstrap(near, near, references, "en").values())
+    assert all(one.p > 0.05 for one in paired_bootstrap(near, nearly, references, "en").values())
+    found = paired_bootstrap(far, near, references, "en")
+    assert found.keys() == {"bleu", "chrf", "chrfpp"}
+    assert all(one.p < 0.002 for one in found.values())
+    assert all(0 < one.interval < 20 for one in found.values())
+
+
+def test_resampling_agrees_with_a_bootstrap_written_out_here() -> None:
+    """How often the resampled difference, without what is usual, is larger than that of the whole text."""
+    references = [f"{a} {b}" for a in HYPOTHESES for b in REFERENCES] * 3
+    first, second = worse(references, 0.10, 1), worse(references, 0.13, 2)
+    choose, differences = random.Random(0), []
+    for _ in range(400):
+        rows = choose.choices(range(len(references)), k=len(references))
+        picked = [[lines[row] for row in rows] for lines in (first, second, references)]
+        differences.append(abs(multi_bleu(picked[1], picked[2]) - multi_bleu(picked[0], picked[2])))
+    real = abs(multi_bleu(second, references) - multi_bleu(first, references))
+    mean = sum(differences) / len(differences)
+    expected = sum(d - mean > real for d in differences) / len(differences)
+    found = paired_bootstrap(first, second, references, "en", tokenized=True)["tokenized_bleu"].p
+    assert 0.02 < expected < 0.98
+    assert found == pytest.approx(expected, abs=0.04)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_systems_are_compared_on_the_same_lines(count: int) -> None:
+    with pytest.raises(DragomanError, match="can't score"):
+        paired_bootstrap(HYPOTHESES, HYPOTHESES[:count], REFERENCES, "en")

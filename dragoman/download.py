@@ -1,0 +1,211 @@
+"""The verb `download`: public parallel text, by name, into files that training reads."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+import tarfile
+import textwrap
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from sacrebleu.dataset import DATASETS
+
+from dragoman.arguments import nearest
+from dragoman.config import DragomanError
+from dragoman.extras import needed
+from dragoman.fetching import checksum, fetch
+from dragoman.files import appearing, make_folder, write_atomically
+from dragoman.options import DownloadConfig
+from dragoman.sources import SOURCES, File, Source
+
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
+_LINES_AT_ONCE, _BLOCK = 10_000, 1 << 20
+_OTHERS = {
+    "sacrebleu": "SET:SOURCE-TARGET, a test set that sacreBLEU knows, such as sacrebleu:wmt14/full:en-de",
+    "mtdata": "ID, a text that mtdata knows (OPUS and others), such as mtdata:Helsinki-opus_books-1-eng-fra",
+    "hf": "DATASET:CONFIG:SPLIT, of the Hugging Face Hub with a column translation, such as hf:wmt14:de-en:train",
+}
+Rows = Iterator[tuple[str, ...]]
+
+
+def download(config: DownloadConfig) -> int:
+    """Download a text and say where it is; returns the exit code."""
+    if not config.name:
+        print(_catalogue(), end="")
+        return 0
+    kind, colon, rest = config.name.partition(":")
+    if config.name not in SOURCES and not (colon and kind in _OTHERS):
+        known = nearest(config.name, [*SOURCES])
+        raise DragomanError(f"there is no text {config.name!r}{known}; dragoman download lists them")
+    if colon and config.mirror:
+        raise DragomanError(f"--mirror is for texts of the list, not for {kind}, which has its own")
+    make_folder(Path(config.out))
+    if colon:
+        {"sacrebleu": _from_sacrebleu, "mtdata": _from_mtdata, "hf": _from_hub}[kind](rest, Path(config.out))
+    else:
+        _from_source(config.name, SOURCES[config.name], Path(config.out), config.mirror)
+    return 0
+
+
+def _catalogue() -> str:
+    """What there is, for a terminal."""
+    entries = [(name, source.about) for name, source in SOURCES.items()]
+    entries += [(f"{kind}:…", about) for kind, about in _OTHERS.items()]
+    return "".join(
+        textwrap.fill(about, 79, initial_indent=f"{name:<17}", subsequent_indent=" " * 17) + "\n"
+        for name, about in entries
+    )
+
+
+# ---- texts of the list
+
+
+def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
+    _say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
+    base = (mirror or source.base).rstrip("/")
+    for file in source.files:
+        _take(file, f"{base}/{file.address}", out)
+    for test_set, direction in source.tests:
+        _from_sacrebleu(f"{test_set}:{direction}", out)
+    lines = [f"{checksum(out / file.name)}  {file.name}" for file in source.files if (out / file.name).is_file()]
+    note = f"{source.about}\nfrom {source.home}\nlicence: {source.licence}\n\nSHA-256\n" + "\n".join(lines) + "\n"
+    write_atomically(out / f"{name}.txt", note.encode())
+
+
+def _take(file: File, url: str, out: Path) -> None:
+    """Fetch a file and take out what is wanted, unless that was done before."""
+    if file.columns:
+        wanted = [out / f"{prefix}.{language}" for prefix in file.members.values() for language in file.columns]
+    else:
+        wanted = [out / name for name in file.members.values()]
+    if wanted and all(path.is_file() for path in wanted):
+        _say(f"{', '.join(map(str, wanted))}: already there")
+        return
+    fetch(url, out / file.name, file.sha256, _say)
+    try:
+        if file.name.endswith(".tgz") and not file.sha256:
+            with gzip.open(out / file.name) as packed:
+                while packed.read(_BLOCK):
+                    pass  # at the end, its own checksum is compared
+        for member, name in file.members.items():
+            with _open_member(out / file.name, member) as content:
+                if file.columns:
+                    _write(out / name, file.columns, (_cells(line, len(file.columns)) for line in content))
+                else:
+                    with appearing(out / name) as (target,):
+                        shutil.copyfileobj(content, target)
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        gzip.BadGzipFile,
+        zlib.error,
+        EOFError,
+        KeyError,
+        ValueError,
+    ) as error:
+        (out / file.name).unlink()
+        raise DragomanError(f"{out / file.name}: not the archive that it should be ({error}); try again") from None
+
+
+@contextmanager
+def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as zipped, zipped.open(name) as content:
+            yield content
+        return
+    with tarfile.open(path) as archive:
+        member = archive.extractfile(name)
+        if member is None:
+            raise KeyError(name)
+        yield member
+
+
+def _cells(line: bytes, count: int) -> tuple[str, ...]:
+    cells = line.decode().rstrip("\r\n").split("\t")
+    return tuple([*cells, *[""] * count][:count])
+
+
+# ---- texts that other libraries find
+
+
+def _from_sacrebleu(rest: str, out: Path) -> None:
+    name, _, direction = rest.partition(":")
+    dataset: Any = DATASETS.get(name)
+    if dataset is None:
+        raise DragomanError(f"sacreBLEU has no test set {name!r}{nearest(name, [*DATASETS])}; sacrebleu --list has all")
+    if direction not in dataset.langpairs:
+        raise DragomanError(f"sacreBLEU has {name} for {', '.join(dataset.langpairs)}, not for {direction!r}")
+    _say(f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}")
+    with _by("sacreBLEU", name):
+        pairs = zip(dataset.source(direction), dataset.references(direction), strict=True)
+        _write(out / name.replace("/", "-"), direction.split("-"), ((s, references[0]) for s, references in pairs))
+
+
+def _from_mtdata(rest: str, out: Path) -> None:
+    modules = ("entry", "index", "parser", "cache", "iso.iso639_1")
+    entry, index, parser, cache, codes = (needed(f"mtdata.{name}", "mtdata") for name in modules)
+    with _by("mtdata", rest):
+        found = index.Index.get_instance().entries.get(entry.DatasetId.parse(rest))
+        if found is None:
+            raise DragomanError(f"mtdata has no text {rest!r}; mtdata list --langs eng-deu lists those of a direction")
+        _say(f"{rest}: by mtdata, from {found.url}\nlicence: see the page of the text\n{found.cite or ''}".rstrip())
+        paths = cache.Cache(out / "mtdata").get_entry(found)
+        rows = parser.Parser(paths, ext=found.in_ext or None, ent=found).read_segs(show_pbar=False)
+        shorter = {long: short for short, long in codes.ISO693_1_to_3.items()}
+        languages = [shorter.get(tag.lang, tag.lang) for tag in found.did.langs]
+        _write(out / rest, languages, (tuple(row[:2]) for row in rows))
+
+
+def _from_hub(rest: str, out: Path) -> None:
+    name, *more = rest.split(":")
+    if len(more) != 2:
+        raise DragomanError(f"hf:{rest}: write hf:DATASET:CONFIG:SPLIT, such as hf:wmt14:de-en:train")
+    datasets = needed("datasets", "hub")
+    with _by("datasets", name):
+        rows = datasets.load_dataset(name, more[0], split=more[1])
+        if "translation" not in rows.column_names:
+            raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
+        licence = rows.info.license or "not stated; see its page"
+        _say(f"{name}: {len(rows):,} pairs by datasets\nlicence: {licence}")
+        languages = list(rows[0]["translation"])
+        pairs = (tuple(str(row["translation"][language]) for language in languages) for row in rows)
+        _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), languages, pairs)
+
+
+@contextmanager
+def _by(library: str, name: str) -> Iterator[None]:
+    """Say in one sentence what a library that fetches by itself could not do."""
+    try:
+        yield
+    except DragomanError:
+        raise
+    except (Exception, SystemExit) as error:  # there is nothing that these libraries would not raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DragomanError(f"{name}: {library} could not get it ({reason})") from None
+
+
+# ---- writing
+
+
+def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
+    """Write PREFIX.LANGUAGE for each column; all appear when they are complete."""
+    paths = [Path(f"{prefix}.{language}") for language in languages]
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    iterator, count = iter(rows), 0
+    with appearing(*paths) as files:
+        while chunk := list(islice(iterator, _LINES_AT_ONCE)):
+            count += len(chunk)
+            for file, side in zip(files, zip(*chunk, strict=True), strict=True):
+                file.write("".join(text.strip().replace("\n", " ") + "\n" for text in side).encode())
+    _say(f"{', '.join(map(str, paths))}: {count:,} lines")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,120 @@
+"""Fetching a file over HTTP: continued where it broke off, checked, and there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from dragoman.config import DragomanError
+from dragoman.files import make_folder, not_saved, settle
+
+_BLOCK = 1 << 16
+_PATIENCE = 60.0  # seconds without a byte
+_NOTABLE = 5_000_000  # bytes; what is smaller needs no reports
+_AGAIN = "run the same command again to continue"
+
+
+def fetch(url: str, path: Path, sha256: str = "", say: Callable[[str], None] = lambda line: None) -> None:
+    """Fetch a file, unless it is there.
+
+    What arrived before a connection broke stays in PATH.partial, and the next call asks for the rest. A server that
+    has another version by then sends all of it (RFC 9110, If-Range).
+
+    Args:
+        url: where it is.
+        path: where to put it.
+        sha256: of the whole file; empty where nobody knows.
+        say: told what goes on, in lines for people.
+
+    Raises:
+        DragomanError: the server can't be reached or has no such file, the connection broke, what came or what is
+            there is another file, or it can't be written.
+    """
+    if path.exists():
+        if sha256 and checksum(path) != sha256:
+            raise DragomanError(f"{path}: not the file that {url} should be (its SHA-256 differs); move it away")
+        say(f"{path}: already there")
+        return
+    make_folder(path.parent)
+    partial, version = (path.with_name(path.name + end) for end in (".partial", ".partial.version"))
+    try:
+        _receive(url, partial, version, bool(sha256), say)
+        if sha256 and checksum(partial) != sha256:
+            for left in (partial, version):
+                left.unlink(missing_ok=True)
+            raise DragomanError(f"{url}: what came is another file (its SHA-256 differs); try again, or a --mirror")
+        with partial.open("rb+") as file:
+            settle(file, partial, path)
+        version.unlink(missing_ok=True)
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise _unreachable(url, error, partial) from None
+    except OSError as error:
+        raise not_saved(path, error) from None
+    say(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _receive(url: str, partial: Path, version: Path, checked: bool, say: Callable[[str], None]) -> None:
+    """Let the partial file become whole."""
+    known = version.read_text(encoding="utf-8") if version.is_file() else ""
+    have = partial.stat().st_size if partial.is_file() and (known or checked) else 0
+    request = urllib.request.Request(url, headers={"User-Agent": "dragoman", "Accept-Encoding": "identity"})
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+        if known:
+            request.add_header("If-Range", known)
+    try:
+        response = urllib.request.urlopen(request, timeout=_PATIENCE)
+    except urllib.error.HTTPError as error:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        partial.unlink()  # there is nothing beyond: whole, or of another version
+        response = urllib.request.urlopen(_without_range(request), timeout=_PATIENCE)
+    with response:
+        if response.status != http.client.PARTIAL_CONTENT:
+            have = 0
+            version.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+        rest = response.headers.get("Content-Length")
+        total = have + int(rest) if rest else None
+        if have:
+            say(f"{partial.name}: going on after {have:,} bytes")
+        with partial.open("ab" if have else "wb") as file:
+            while block := response.read(_BLOCK):
+                file.write(block)
+                _tell(partial, have, len(block), total, say)
+                have += len(block)
+    if total is not None and have != total:
+        raise DragomanError(f"{url}: the connection ended after {have:,} of {total:,} bytes; {_AGAIN}")
+
+
+def _without_range(request: urllib.request.Request) -> urllib.request.Request:
+    for name in ("Range", "If-range"):
+        request.remove_header(name)
+    return request
+
+
+def _tell(partial: Path, before: int, more: int, total: int | None, say: Callable[[str], None]) -> None:
+    """Report each tenth of a large file."""
+    if total and total > _NOTABLE and 10 * (before + more) // total > 10 * before // total:
+        say(f"{partial.name}: {(before + more) / 1e6:,.0f} of {total / 1e6:,.0f} MB")
+
+
+def _unreachable(url: str, error: Exception, partial: Path) -> DragomanError:
+    if isinstance(error, urllib.error.HTTPError):
+        return DragomanError(f"{url}: the server says {error.code} {error.reason}; name another place with --mirror")
+    reason = getattr(error, "reason", None) or error
+    if partial.is_file() and partial.stat().st_size:
+        return DragomanError(f"{url}: the connection broke ({reason}); {_AGAIN}")
+    return DragomanError(f"{url}: can't be reached ({reason}); try again, or name another place with --mirror")

@@ -1,0 +1,171 @@
+"""Evaluations as they can be quoted, with all that they depend on; and how two of them compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dragoman.checkpoint import WEIGHTS_FILE, Direction
+from dragoman.config import DragomanError
+from dragoman.files import write_atomically
+from dragoman.inference.ctranslate2_engine import MODEL_FILE
+from dragoman.inference.evaluation import METRICS, paired_bootstrap
+from dragoman.options import CompareConfig, EvaluateConfig
+from dragoman.text.corpus import Pair
+
+_SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long", "precision", "engine")
+
+
+def describe_evaluation(
+    config: EvaluateConfig,
+    direction: Direction,
+    pairs: Sequence[Pair],
+    translations: Sequence[str],
+    scores: dict[str, float | str],
+) -> dict[str, Any]:
+    """What to keep of an evaluation; JSON values only."""
+    lines = [
+        {"source": source, "reference": target, "translation": translation}
+        for (source, target), translation in zip(pairs, translations, strict=True)
+    ]
+    return {
+        "scores": scores,
+        "languages": [direction.source, direction.target],
+        "text": {"name": ", ".join(config.test), "lines": len(pairs), "sha256": _fingerprint(pairs)},
+        "weights": {"folder": config.folder, "sha256": _weights(Path(config.folder))},
+        "settings": asdict(config),
+        "model": direction.facts,
+        "lines": lines,
+    }
+
+
+def _fingerprint(pairs: Sequence[Pair]) -> str:
+    return hashlib.sha256("".join(f"{source}\t{target}\n" for source, target in pairs).encode()).hexdigest()
+
+
+def _weights(folder: Path) -> str:
+    """SHA-256 of the file with the weights."""
+    path = next((p for p in (folder / WEIGHTS_FILE, folder / MODEL_FILE) if p.is_file()), None)
+    digest = hashlib.sha256()
+    if path is not None:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def as_table(evaluation: dict[str, Any]) -> str:
+    """An evaluation in Markdown."""
+    scores, settings, text = (evaluation[name] for name in ("scores", "settings", "text"))
+    rows = [
+        (METRICS[name], f"{scores[name]:.2f}<br>{scores[f'{name}_signature']}") for name in METRICS if name in scores
+    ]
+    rows += [
+        ("text", f"{text['name']}, {text['lines']:,} lines<br>SHA-256 {text['sha256'][:16]}"),
+        ("model", f"{evaluation['weights']['folder']}<br>SHA-256 {evaluation['weights']['sha256'][:16]}"),
+        ("search", ", ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in _SEARCH)),
+    ]
+    facts = ("training pairs", "training text (SHA-256)", "steps", "minutes", "seed")
+    rows += [(name, str(evaluation["model"][name])) for name in facts if name in evaluation["model"]]
+    source, target = evaluation["languages"]
+    return f"| {source} → {target} | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
+
+
+def read_evaluation(path: str) -> dict[str, Any]:
+    """What evaluate --json wrote.
+
+    Raises:
+        DragomanError: the file is not that.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        texts = [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
+        numbers = [found["scores"][name] for name in METRICS if name in found["scores"]]
+        found["languages"][1] + "".join(texts)
+        float(sum(numbers)) / len(numbers) / len(texts)
+        return dict(found, tokenized=bool(found["settings"]["tokenized"]))
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, RecursionError):
+        raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again") from None
+
+
+def compare(config: CompareConfig) -> int:
+    """Print a table of scores and differences; returns the exit code.
+
+    Raises:
+        DragomanError: a file is no evaluation, or they are of different texts.
+    """
+    systems, baselines = ([read_evaluation(path) for path in paths] for paths in (config.system, config.baseline))
+    paths, everything = [*config.system, *config.baseline], [*systems, *baselines]
+    for path, evaluation in zip(paths[1:], everything[1:], strict=True):
+        if _asked(evaluation) != _asked(everything[0]):
+            raise DragomanError(f"{path}: of another text than {paths[0]}, or scored in another way")
+    result = compare_runs(systems, baselines)
+    print(_comparison_table(result), end="")
+    if config.json:
+        content = {"system": config.system, "baseline": config.baseline, "result": result}
+        write_atomically(Path(config.json), json.dumps(content, indent=1, ensure_ascii=False).encode())
+    return 0
+
+
+def _asked(evaluation: dict[str, Any]) -> list[Any]:
+    lines = [(line["source"], line["reference"]) for line in evaluation["lines"]]
+    return [lines, evaluation["languages"], evaluation["tokenized"]]
+
+
+def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """Mean and spread of each metric over the runs of a system, and how it differs from a baseline.
+
+    Args:
+        systems: evaluations, as read_evaluation gives them.
+        baselines: of another system, on the same text; as many, or none.
+
+    Returns:
+        By metric: mean and, of several runs, standard deviation of both, and the p-value of each pair of runs.
+    """
+    metrics = [name for name in METRICS if name in systems[0]["scores"]]
+    found: dict[str, Any] = {name: {"system": _spread(systems, name)} for name in metrics}
+    references = [line["reference"] for line in systems[0]["lines"]]
+    pairs = []
+    for run, other in zip(systems, baselines, strict=bool(baselines)):
+        before, after = ([line["translation"] for line in one["lines"]] for one in (other, run))
+        pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
+    for name in metrics if baselines else ():
+        found[name] |= {"baseline": _spread(baselines, name), "p": [pair[name].p for pair in pairs]}
+    return found
+
+
+def _spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
+    values = [float(run["scores"][metric]) for run in runs]
+    found = {"mean": statistics.fmean(values), "runs": len(values)}
+    return found | ({"standard deviation": statistics.stdev(values)} if len(values) > 1 else {})
+
+
+def _comparison_table(result: dict[str, Any]) -> str:
+    """The result in Markdown."""
+    compared = all("baseline" in one for one in result.values())
+    head = ["metric", *(["baseline"] if compared else []), "system", *(["difference", "p"] if compared else [])]
+    rows = [head, ["---"] * len(head)]
+    for name, one in result.items():
+        row = [METRICS[name]]
+        if compared:
+            row.append(spread_in_words(one["baseline"]))
+        row.append(spread_in_words(one["system"]))
+        if compared:
+            row.append(f"{one['system']['mean'] - one['baseline']['mean']:+.2f}")
+            row.append(", ".join(f"{p:.3f}" for p in one["p"]))
+        rows.append(row)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def spread_in_words(spread: dict[str, float]) -> str:
+    """Mean and, of several runs, standard deviation, as compare_runs found them."""
+    deviation = spread.get("standard deviation")
+    runs = "" if deviation is None else f" ± {deviation:.2f} ({spread['runs']:.0f} runs)"
+    return f"{spread['mean']:.2f}{runs}"

@@ -1,0 +1,69 @@
+"""From words to settings: the same ones, however they are written. What users see is tested with the command line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.arguments import TRAIN, first_sentence, in_utf8, nearest, on_one_line, parse
+from dragoman.cli import VERBS
+from dragoman.config import ConfigError, TrainConfig
+from dragoman.options import TranslateConfig
+
+TEXT = ["--source", "en", "--target", "de", "--train", "a", "b", "--out", "model"]
+
+
+def test_lists_and_groups_find_their_fields() -> None:
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--model.d-model", "64", "--optimizer.peak_lr=1e-4"])
+    assert (config.train, config.model.d_model, config.optimizer.peak_lr) == (["a", "b"], 64, 1e-4)
+
+
+def test_the_order_of_options_does_not_matter_and_positionals_stand_anywhere() -> None:
+    ways = [["m", "f", "--beam", "2"], ["--beam", "2", "m", "f"], ["m", "--beam=2", "f"]]
+    assert {parse("translate", VERBS["translate"], way) for way in ways} == {
+        TranslateConfig(folder="m", file="f", beam=2)
+    }
+
+
+@pytest.mark.parametrize("preset", ["tiny", "small", "base", "big"])
+def test_a_file_of_all_settings_gives_the_same_settings(preset: str, tmp_path: Path) -> None:
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--preset", preset, "--seed", "5"])
+    settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
+    for name in TRAIN.hidden:
+        del settings["model"][name.partition(".")[2]]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump(settings))
+    assert parse("train", TRAIN, ["--config", str(tmp_path / "all.yaml")]) == config
+
+
+def test_what_comes_later_wins(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("seed: 3\nmax_steps: 7\n")
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "one.yaml"), "--seed", "4"])
+    assert (config.seed, config.max_steps) == (4, 7)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_what_a_verb_is_for_fits_into_a_sentence(name: str) -> None:
+    sentence = first_sentence(VERBS[name].config)
+    assert sentence
+    assert not sentence.endswith(".")
+
+
+@given(st.text())
+def test_messages_stay_on_one_line(text: str) -> None:
+    assert on_one_line(text).isprintable()
+
+
+def test_a_near_name_is_suggested_and_a_far_one_not() -> None:
+    assert nearest("trian", VERBS) == "; did you mean train?"
+    assert nearest("xyzzy", VERBS) == ""
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    assert in_utf8("é") == "é"
+    with pytest.raises(ConfigError, match="can't be written in UTF-8"):
+        in_utf8("caf\udce9")

@@ -1,0 +1,300 @@
+"""Downloading by name: from a server on this machine, into files that training reads."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from local_server import LocalServer, serving
+from sacrebleu.dataset import DATASETS
+
+from dragoman import download as download_module
+from dragoman.cli import main
+from dragoman.sources import SOURCES, File, Source
+from dragoman.text.corpus import read_pairs
+
+ENGLISH, GERMAN = ["A cat.", "Two dogs."], ["Eine Katze.", "Zwei Hunde."]
+
+
+def gz(lines: list[str]) -> bytes:
+    return gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)
+
+
+def tgz(members: dict[str, list[str]]) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, lines in members.items():
+            content = "".join(line + "\n" for line in lines).encode()
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def zipped(members: dict[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+FILES = {
+    "/raw/train.en.gz": gz(ENGLISH),
+    "/raw/train.de.gz": gz(GERMAN),
+    "/wmt/corpus.tgz": tgz({"training/corpus.de-en.en": ENGLISH, "training/corpus.de-en.de": GERMAN, "../evil": ["x"]}),
+    "/deu-eng.zip": zipped({"deu.txt": "A cat.\tEine Katze.\tCC-BY\nTwo dogs.\tZwei Hunde.\r\nA fish.\n"}),
+}
+TEXTS = {
+    "flickr": Source(
+        "Captions",
+        "https://flickr.example",
+        "research only",
+        "https://away.example",
+        tuple(File(name[1:], hashlib.sha256(FILES[name]).hexdigest()) for name in list(FILES)[:2]),
+    ),
+    "wmt": Source(
+        "News",
+        "https://wmt.example",
+        "see the page",
+        "https://away.example",
+        (File("wmt/corpus.tgz", members={f"training/corpus.de-en.{x}": f"corpus.{x}" for x in ("de", "en")}),),
+    ),
+    "tatoeba": Source(
+        "Everyday",
+        "https://tatoeba.example",
+        "CC BY",
+        "https://away.example",
+        (File("deu-eng.zip", members={"deu.txt": "tatoeba"}, columns=("en", "de")),),
+    ),
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServer]:
+    monkeypatch.setattr(download_module, "SOURCES", TEXTS)
+    with serving(FILES) as server:
+        yield server
+
+
+def get(server: LocalServer, name: str, out: Path) -> int:
+    return main(["download", name, "--out", str(out), "--mirror", f"{server.address}/"])
+
+
+@pytest.mark.parametrize(("name", "prefix"), [("flickr", "train"), ("wmt", "corpus"), ("tatoeba", "tatoeba")])
+def test_what_arrives_can_be_trained_on(
+    name: str, prefix: str, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert get(server, name, tmp_path / "data") == 0
+    pairs = list(read_pairs([str(tmp_path / "data" / prefix)], "en", "de"))
+    assert pairs[:2] == list(zip(ENGLISH, GERMAN, strict=True))
+    assert pairs[2:] == ([("A fish.", "")] if name == "tatoeba" else [])
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    first, home, licence = shown.err.splitlines()[:3]
+    assert TEXTS[name].about in first
+    assert home == f"from {TEXTS[name].home}"
+    assert licence == f"licence: {TEXTS[name].licence}"
+    assert not (tmp_path / "evil").exists()
+
+
+def test_the_licence_comes_before_the_first_request(
+    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.files.clear()
+    assert get(server, "flickr", tmp_path) == 1
+    shown = capsys.readouterr().err
+    assert shown.index("research only") < shown.index("404 Not Found")
+
+
+def test_a_note_says_where_the_files_are_from(server: LocalServer, tmp_path: Path) -> None:
+    assert get(server, "flickr", tmp_path) == 0
+    note = (tmp_path / "flickr.txt").read_text()
+    assert "licence: research only" in note
+    assert f"{TEXTS['flickr'].files[0].sha256}  train.en.gz\n" in note
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_nothing_is_fetched_twice(name: str, server: LocalServer, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert get(server, name, tmp_path) == 0
+    assert len(server.asked) == len(TEXTS[name].files)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_broken_download_goes_on(
+    name: str, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.cut_after = 30
+    assert get(server, name, tmp_path) == 1
+    assert "ended after 30 of " in capsys.readouterr().err
+    server.cut_after = None
+    assert get(server, name, tmp_path) == 0
+    assert server.asked[1][1] == "bytes=30-"
+    assert "going on after 30 bytes" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*.partial*"))
+
+
+def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server.files["/raw/train.en.gz"] = gz(["something else"])
+    assert get(server, "flickr", tmp_path) == 1
+    assert "another file (its SHA-256 differs)" in capsys.readouterr().err
+    assert not list(tmp_path.glob("train*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("wmt", FILES["/wmt/corpus.tgz"][:-20]),
+        ("wmt", b"<html>moved</html>"),
+        ("wmt", tgz({"other": ["x"]})),
+        ("tatoeba", FILES["/deu-eng.zip"][:-20]),
+        ("tatoeba", zipped({"fra.txt": "x"})),
+        ("tatoeba", zipped({"deu.txt": ""}).replace(b"deu.txt", b"deu.tyt")),
+    ],
+)
+def test_what_is_no_such_archive_is_thrown_away(
+    name: str, content: bytes, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = TEXTS[name].files
+    server.files[f"/{file.address}"] = content
+    assert get(server, name, tmp_path) == 1
+    assert f"{file.name}: not the archive that it should be" in capsys.readouterr().err
+    assert not list(tmp_path.glob("*"))
+    server.files[f"/{file.address}"] = FILES[f"/{file.address}"]
+    assert get(server, name, tmp_path) == 0
+
+
+# ---- names
+
+
+def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["download"]) == 0
+    shown = capsys.readouterr().out
+    for name in [*SOURCES, "sacrebleu:…", "mtdata:…", "hf:…"]:
+        assert f"\n{name} " in "\n" + shown
+    assert max(map(len, shown.splitlines())) < 80
+
+
+def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["download", "multi3ok", "--out", str(tmp_path / "x")]) == 1
+    shown = capsys.readouterr().err
+    assert "there is no text 'multi3ok'; did you mean multi30k" in shown
+    assert not (tmp_path / "x").exists()
+    assert main(["download", "ftp:x", "--out", str(tmp_path / "x")]) == 1
+
+
+# ---- by other libraries
+
+
+def test_a_mirror_is_only_for_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["download", "sacrebleu:wmt14/full:en-de", "--mirror", "https://x.example"]) == 1
+    assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
+
+
+SGML = '<{kind} setid="x"><doc docid="d"><p>\n<seg id="1">{a}</seg>\n<seg id="2">{b}</seg>\n</p></doc></{kind}>'
+
+
+@pytest.fixture
+def news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[LocalServer, Any]]:
+    """A test set of sacreBLEU's, on this machine."""
+    archive = tgz(
+        {
+            "t/src.en.sgm": [SGML.format(kind="srcset", a=ENGLISH[0], b=ENGLISH[1])],
+            "t/ref.de.sgm": [SGML.format(kind="refset", a=GERMAN[0], b=GERMAN[1])],
+        }
+    )
+    with serving({"/news.tgz": archive}) as server:
+        kind = type(DATASETS["wmt14/full"])
+        dataset = kind(
+            "news/full",
+            data=[f"{server.address}/news.tgz"],
+            md5=[hashlib.md5(archive).hexdigest()],
+            description="Some news.",
+            langpairs={"en-de": ["t/src.en.sgm", "t/ref.de.sgm"]},
+        )
+        dataset._outdir = str(tmp_path / "cache")
+        dataset._rawdir = str(tmp_path / "cache" / "raw")
+        monkeypatch.setitem(DATASETS, "news/full", dataset)
+        yield server, dataset
+
+
+def test_test_sets_come_through_sacrebleu(
+    news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
+    assert list(read_pairs([str(tmp_path / "data" / "news-full")], "en", "de")) == list(
+        zip(ENGLISH, GERMAN, strict=True)
+    )
+    assert "Some news." in capsys.readouterr().err
+
+
+def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
+    news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, _ = news
+    server.files["/news.tgz"] = b"other bytes"
+    assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 1
+    assert "news/full: sacreBLEU could not get it" in capsys.readouterr().err
+    assert main(["download", "sacrebleu:news/ful:en-de"]) == 1
+    assert "no test set 'news/ful'; did you mean news/full?" in capsys.readouterr().err
+    assert main(["download", "sacrebleu:news/full:de-en"]) == 1
+    assert "sacreBLEU has news/full for en-de, not for 'de-en'" in capsys.readouterr().err
+
+
+def test_a_text_of_the_list_may_have_its_tests_there(
+    news: tuple[LocalServer, Any], server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TEXTS, "wmt", replace(TEXTS["wmt"], tests=(("news/full", "en-de"),)))
+    assert get(server, "wmt", tmp_path) == 0
+    assert {p.name for p in tmp_path.iterdir()} >= {"corpus.de", "corpus.en", "news-full.de", "news-full.en"}
+
+
+def test_other_texts_come_through_mtdata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = pytest.importorskip("mtdata.index", reason="needs pip install 'dragoman[mtdata]'")
+    entry = pytest.importorskip("mtdata.entry")
+    name = "Somebody-sayings-1-deu-eng"
+    lines = "".join(f"{german}\t{english}\n" for german, english in zip(GERMAN, ENGLISH, strict=True))
+    with serving({"/sayings.tsv": lines.encode()}) as server:
+        found = entry.Entry(entry.DatasetId.parse(name), url=f"{server.address}/sayings.tsv")
+        monkeypatch.setattr(
+            index.Index, "get_instance", classmethod(lambda cls: SimpleNamespace(entries={found.did: found}))
+        )
+        assert main(["download", f"mtdata:{name}", "--out", str(tmp_path)]) == 0
+        assert list(read_pairs([str(tmp_path / name)], "en", "de")) == list(zip(ENGLISH, GERMAN, strict=True))
+        assert "by mtdata, from http://127.0.0.1" in capsys.readouterr().err
+        assert main(["download", "mtdata:Somebody-sayings-2-deu-eng", "--out", str(tmp_path)]) == 1
+        assert "mtdata has no text" in capsys.readouterr().err
+        assert main(["download", "mtdata:nonsense", "--out", str(tmp_path)]) == 1
+        assert "nonsense: mtdata could not get it" in capsys.readouterr().err
+
+
+def test_data_sets_of_the_hub_come_through_datasets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("datasets", reason="needs pip install 'dragoman[hub]'")
+    folder = tmp_path / "sayings"
+    folder.mkdir()
+    rows = [{"translation": {"de": g, "en": e}} for g, e in zip(GERMAN, ENGLISH, strict=True)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 0
+    pairs = list(read_pairs([str(tmp_path / "data" / "sayings-default-train")], "en", "de"))
+    assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
+    assert "2 pairs by datasets" in capsys.readouterr().err
+    (folder / "train.jsonl").write_text('{"text": "no translation"}\n')
+    assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 1
+    assert "has no column translation but text" in capsys.readouterr().err
+    assert main(["download", f"hf:{tmp_path / 'none'}:default:train", "--out", str(tmp_path / "data")]) == 1
+    assert "datasets could not get it" in capsys.readouterr().err
+    assert main(["download", "hf:wmt14", "--out", str(tmp_path / "data")]) == 1
+    assert "write hf:DATASET:CONFIG:SPLIT" in capsys.readouterr().err

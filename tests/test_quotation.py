@@ -1,0 +1,189 @@
+"""Evaluations that can be quoted: what they say of themselves, and how they are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import statistics
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_models import small_model
+
+from dragoman.checkpoint import Direction
+from dragoman.cli import main
+from dragoman.inference.evaluation import all_scores, paired_bootstrap
+from dragoman.quotation import as_table, compare_runs, read_evaluation
+
+LINES = [f"The {a} {b} sees a {c}." for a in ("big", "old") for b in ("cat", "dog", "man") for c in ("bird", "fish")]
+NUMBERS = {"beam": 5, "length_penalty": 1.0, "max_length": 50, "min_length": 0, "long": "split", "precision": "fp32"}
+
+
+def evaluation(seed: int = 1, share: float = 0.2, lines: list[str] | None = None, **changes: Any) -> dict[str, Any]:
+    """A system that leaves words out."""
+    choose = random.Random(seed)
+    references = LINES if lines is None else lines
+    found = [" ".join(word for word in line.split() if choose.random() > share) for line in references]
+    tokenized = changes.get("tokenized", False)
+    return {
+        "scores": all_scores(found, references, "en", tokenized),
+        "languages": ["de", "en"],
+        "text": {"name": "data/test", "lines": len(references), "sha256": "ab" * 32},
+        "weights": {"folder": "models/de-en", "sha256": "cd" * 32},
+        "settings": {**NUMBERS, "engine": "auto", "tokenized": tokenized},
+        "model": {"training pairs": 29000, "steps": 4000, "seed": seed},
+        "lines": [
+            {"source": line.upper(), "reference": line, "translation": t}
+            for line, t in zip(references, found, strict=True)
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "en-fr"
+    loaded = small_model()
+    replace(loaded, direction=Direction("en", "fr")).save(folder)
+    return folder
+
+
+def written(path: Path, content: Any) -> str:
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+# ---- one
+
+
+def test_a_table_says_what_a_score_depends_on() -> None:
+    one = evaluation()
+    table = as_table(one)
+    for part in ("de → en", "BLEU", "chrF2++", str(one["scores"]["bleu_signature"]), "data/test, 12 lines", "abababab"):
+        assert part in table
+    for part in ("models/de-en", "cdcdcd", "beam 5", "length penalty 1.0", "| steps | 4000 |", "| seed | 1 |"):
+        assert part in table
+    assert all(line.startswith("| ") or line.startswith("|--") for line in table.splitlines())
+
+
+def test_evaluate_writes_it_with_checksums_of_text_and_weights(
+    tmp_path: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text("a cat\tun chat\nthe dog\tle chien\n")
+    files = {"--json": tmp_path / "scores.json", "--markdown": tmp_path / "scores.md"}
+    options = [str(word) for pair in files.items() for word in pair]
+    assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), *options]) == 0
+    found = json.loads(files["--json"].read_text())
+    weights = hashlib.sha256((model_folder / "model.safetensors").read_bytes()).hexdigest()
+    assert found["weights"] == {"folder": str(model_folder), "sha256": weights}
+    text = hashlib.sha256(b"a cat\tun chat\nthe dog\tle chien\n").hexdigest()
+    assert found["text"] == {"name": str(tmp_path / "test.tsv"), "lines": 2, "sha256": text}
+    assert found["languages"] == ["en", "fr"]
+    assert files["--markdown"].read_text() == as_table(found)
+    shown = capsys.readouterr()
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["BLEU", "chrF2", "chrF2++"]
+    assert "tokenised" not in shown.err
+
+
+def test_tokenised_text_is_scored_as_such_or_warned_of(
+    tmp_path: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text("a cat .\tun chat .\nthe dog , old\tle chien , vieux\n")
+    arguments = ["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv")]
+    assert main(arguments) == 0
+    assert "looks tokenised" in capsys.readouterr().err
+    assert main([*arguments, "--tokenized", "--json", str(tmp_path / "scores.json")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("BLEU of lowercased tokens ")
+    assert "tok:none" in shown.out
+    assert len(shown.out.splitlines()) == 1
+    assert shown.err == ""
+    assert read_evaluation(str(tmp_path / "scores.json"))["tokenized"]
+
+
+# ---- several
+
+
+def test_runs_have_a_mean_and_a_spread() -> None:
+    runs = [dict(evaluation(seed), tokenized=False) for seed in (1, 2, 3)]
+    values = [run["scores"]["bleu"] for run in runs]
+    found = compare_runs(runs)["bleu"]
+    assert found == {
+        "system": {
+            "mean": pytest.approx(statistics.fmean(values)),
+            "runs": 3,
+            "standard deviation": pytest.approx(statistics.stdev(values)),
+        }
+    }
+
+
+def test_each_run_is_compared_with_the_one_in_its_place() -> None:
+    good, bad = ([dict(evaluation(seed, share), tokenized=False) for seed in (1, 2)] for share in (0.1, 0.4))
+    found = compare_runs(good, bad)
+    references = LINES
+    for metric, one in found.items():
+        for place in range(2):
+            texts = ([line["translation"] for line in side[place]["lines"]] for side in (bad, good))
+            assert one["p"][place] == paired_bootstrap(*texts, references, "en")[metric].p
+        assert one["system"]["mean"] > one["baseline"]["mean"]
+        assert "standard deviation" in one["baseline"]
+
+
+def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = [written(tmp_path / f"good{seed}.json", evaluation(seed, 0.1)) for seed in (1, 2)]
+    bad = [written(tmp_path / f"bad{seed}.json", evaluation(seed, 0.4)) for seed in (1, 2)]
+    out = tmp_path / "result.json"
+    assert main(["compare", "--baseline", *bad, "--system", *good, "--json", str(out)]) == 0
+    shown = capsys.readouterr().out
+    result = json.loads(out.read_text())["result"]
+    means = [result["bleu"][side]["mean"] for side in ("baseline", "system")]
+    assert "| metric | baseline | system | difference | p |" in shown
+    assert f"| BLEU | {means[0]:.2f} ± " in shown
+    assert f" (2 runs) | {means[1] - means[0]:+.2f} | " in shown
+    assert main(["compare", "--system", good[0]]) == 0
+    scores = evaluation(1, 0.1)["scores"]
+    assert f"| metric | system |\n| --- | --- |\n| BLEU | {scores['bleu']:.2f} |" in capsys.readouterr().out
+
+
+def test_tokenised_evaluations_compare_among_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [written(tmp_path / f"{seed}.json", evaluation(seed, tokenized=True)) for seed in (1, 2)]
+    assert main(["compare", "--baseline", paths[0], "--system", paths[1]]) == 0
+    assert "BLEU of lowercased tokens" in capsys.readouterr().out
+    raw = written(tmp_path / "raw.json", evaluation(3))
+    assert main(["compare", "--baseline", raw, "--system", paths[1]]) == 1
+    assert f"{raw}: of another text than {paths[1]}, or scored in another way" in capsys.readouterr().err
+
+
+def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = written(tmp_path / "first.json", evaluation())
+    other = written(tmp_path / "other.json", evaluation(lines=LINES[:-1]))
+    assert main(["compare", "--system", first, other]) == 1
+    assert "of another text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"scores": {}, "languages": ["a", "b"], "settings": {"tokenized": false}, "lines": []}',
+        json.dumps(evaluation() | {"languages": []}),
+        json.dumps(evaluation() | {"lines": [{"source": 1, "reference": "b", "translation": "c"}]}),
+        json.dumps(evaluation() | {"scores": {"bleu": "much"}}),
+        "[" * 100_000,
+    ],
+)
+def test_what_is_no_evaluation_is_named(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "it.json").write_text(content)
+    assert main(["compare", "--system", str(tmp_path / "it.json")]) == 1
+    assert "it.json: not what evaluate --json writes" in capsys.readouterr().err
+    assert main(["compare", "--system", str(tmp_path / "none.json")]) == 1
+    assert "none.json: No such file" in capsys.readouterr().err
+
+
+def test_runs_without_partners_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--system", "a.json", "b.json", "--baseline", "c.json"]) == 2
+    assert "need as many runs each, not 1 and 2" in capsys.readouterr().err
