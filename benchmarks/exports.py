@@ -4,8 +4,8 @@
 
 MODEL is a trained model folder, post-norm with sinusoids; DATA the folder with Multi30k's test_2016_flickr, or any
 PREFIX of source and target text. Exports small models of every kind (norm, positions, activation, vocabularies, tying)
-to every target that takes them, and MODEL to every target and quantization, and compares tokens, logits and BLEU of
-both sides; then MODEL goes to Hugging Face and back. Prints the figures and stores them in
+to every target that takes them (of ONNX, every ninth), and MODEL to every target and quantization, and compares tokens,
+logits and BLEU of both sides; then MODEL goes to Hugging Face and back. Prints the figures and stores them in
 benchmarks/results/exports.json.
 """
 

@@ -231,6 +231,15 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise DragomanError(f"{path}: damaged or truncated ({error}); copy it again") from None
 
 
+def fingerprint(path: Path) -> str:
+    """SHA-256 of the weights of a file: the same for the same weights, wherever and whenever they were saved.
+
+    Raises:
+        DragomanError: the file is missing, damaged or no safetensors file.
+    """
+    return _digest(read_weights(path))
+
+
 def load_weights(model: Transformer, path: Path) -> None:
     """Read weights into a model; every one must be there, with the right shape, and no other.
 

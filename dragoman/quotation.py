@@ -10,8 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import WEIGHTS_FILE, Direction
+from dragoman.checkpoint import WEIGHTS_FILE, Direction, fingerprint
 from dragoman.config import DragomanError
+from dragoman.fetching import checksum
 from dragoman.files import write_atomically
 from dragoman.inference.ctranslate2_engine import MODEL_FILE
 from dragoman.inference.evaluation import METRICS, paired_bootstrap
@@ -49,14 +50,9 @@ def _fingerprint(pairs: Sequence[Pair]) -> str:
 
 
 def _weights(folder: Path) -> str:
-    """SHA-256 of the file with the weights."""
-    path = next((p for p in (folder / WEIGHTS_FILE, folder / MODEL_FILE) if p.is_file()), None)
-    digest = hashlib.sha256()
-    if path is not None:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()
+    """SHA-256 of the weights; of a folder exported for CTranslate2, of the file that has them."""
+    exported = folder / MODEL_FILE
+    return checksum(exported) if exported.is_file() else fingerprint(folder / WEIGHTS_FILE)
 
 
 def as_table(evaluation: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ from dragoman.checkpoint import (
     ModelFolder,
     average_weights,
     checkpoint_path,
+    fingerprint,
     list_checkpoints,
     load_weights,
     read_weights,
@@ -100,6 +101,19 @@ def test_tied_weights_are_tied_again_and_stored_once(saved: Path) -> None:
     assert model.source_embedding is model.target_embedding
     values = sum(weight.numel() for weight in read_weights(saved / "model.safetensors").values())
     assert values == model.num_parameters
+
+
+def test_the_fingerprint_is_that_of_the_numbers_and_not_of_the_file(saved: Path, tmp_path: Path) -> None:
+    weights = read_weights(saved / "model.safetensors")
+    known = fingerprint(saved / "model.safetensors")
+    save_weights(dict(reversed(weights.items())), tmp_path / "again.safetensors")
+    assert fingerprint(tmp_path / "again.safetensors") == known
+    safetensors.torch.save_file(weights, tmp_path / "bare.safetensors")
+    assert fingerprint(tmp_path / "bare.safetensors") == known
+    first = next(iter(weights))
+    weights[first].view(-1)[0] += 1e-6
+    save_weights(weights, tmp_path / "other.safetensors")
+    assert fingerprint(tmp_path / "other.safetensors") != known
 
 
 def test_saving_again_replaces_the_model(saved: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from small_models import small_model
 
-from dragoman.checkpoint import Direction
+from dragoman.checkpoint import Direction, fingerprint
 from dragoman.cli import main
 from dragoman.inference.evaluation import all_scores, paired_bootstrap
 from dragoman.quotation import as_table, compare_runs, read_evaluation
@@ -76,7 +76,7 @@ def test_evaluate_writes_it_with_checksums_of_text_and_weights(
     options = [str(word) for pair in files.items() for word in pair]
     assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), *options]) == 0
     found = json.loads(files["--json"].read_text())
-    weights = hashlib.sha256((model_folder / "model.safetensors").read_bytes()).hexdigest()
+    weights = fingerprint(model_folder / "model.safetensors")
     assert found["weights"] == {"folder": str(model_folder), "sha256": weights}
     text = hashlib.sha256(b"a cat\tun chat\nthe dog\tle chien\n").hexdigest()
     assert found["text"] == {"name": str(tmp_path / "test.tsv"), "lines": 2, "sha256": text}

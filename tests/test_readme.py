@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli import VERBS
+from dragoman.sources import SOURCES
 from dragoman.text.phrasebook import generate_phrasebook
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +61,8 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     ):
         for language, side in (("en", 0), ("de", 1)):
             (tmp_path / f"{name}.{language}").write_text("".join(p[side] + "\n" for p in pairs), encoding="utf-8")
-    own, inside, elsewhere = (block.replace("\\\n", "").strip().splitlines() for block in SHELL[-3:])
+    blocks = [block.replace("\\\n", "").strip().splitlines() for block in SHELL[-4:]]
+    own, _, inside, elsewhere = blocks  # the recipe: below
     check, train, translate, evaluate = own
     assert "Examined 400 training pairs" in run(check, tmp_path)
     assert "--max-minutes 60" in train
@@ -87,3 +89,13 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     for program in PYTHON:
         program = program.replace("demo/en-fr", str(folder))
         assert run(f"{sys.executable} -c {shlex.quote(program)}", tmp_path)
+
+
+def test_the_recipe_of_the_readme_can_be_followed(tmp_path: Path) -> None:
+    reproduce, download = SHELL[-3].strip().splitlines()
+    found = run(f"{reproduce} --dry-run --data {tmp_path} --out {tmp_path / 'out'}", ROOT)
+    assert re.search(r"^time: [\d,]+ steps", found, re.M)
+    words = shlex.split(download)
+    assert words[:2] == ["dragoman", "download"]
+    assert words[2] in SOURCES
+    assert {word for word in words if word.startswith("--")} == {"--out"}
