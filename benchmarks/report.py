@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from exports_report import exports_tables, is_exports
 from quality_report import is_time_to_quality, quality_tables
 from speed_report import is_comparison, tables
 
@@ -70,6 +71,8 @@ def render() -> str:
         plain = ["| | |", "|---|---|", *rows(record["result"])]
         if is_time_to_quality(record):
             table = quality_tables(record)
+        elif is_exports(record):
+            table = exports_tables(record)
         else:
             table = tables(record) if is_comparison(record) else "\n".join(plain)
         parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")
