@@ -9,7 +9,7 @@ import tarfile
 import textwrap
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,10 +23,12 @@ from dragoman.extras import needed
 from dragoman.fetching import checksum, fetch
 from dragoman.files import appearing, make_folder, write_atomically
 from dragoman.options import DownloadConfig
-from dragoman.sources import SOURCES, File, Source
+from dragoman.sources import PARTS, SOURCES, File, Source
+from dragoman.text.corpus import holds_out
 
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
 _LINES_AT_ONCE, _BLOCK = 10_000, 1 << 20
+_HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
 _OTHERS = {
     "sacrebleu": "SET:SOURCE-TARGET, a test set that sacreBLEU knows, such as sacrebleu:wmt14/full:en-de",
     "mtdata": "ID, a text that mtdata knows (OPUS and others), such as mtdata:Helsinki-opus_books-1-eng-fra",
@@ -81,55 +83,68 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
 
 def _take(file: File, url: str, out: Path) -> None:
     """Fetch a file and take out what is wanted, unless that was done before."""
-    if file.columns:
-        wanted = [out / f"{prefix}.{language}" for prefix in file.members.values() for language in file.columns]
-    else:
-        wanted = [out / name for name in file.members.values()]
+    wanted = [out / name for name in file.written]
     if wanted and all(path.is_file() for path in wanted):
         _say(f"{', '.join(map(str, wanted))}: already there")
         return
     fetch(url, out / file.name, file.sha256, _say)
     try:
-        if file.name.endswith(".tgz") and not file.sha256:
-            with gzip.open(out / file.name) as packed:
-                while packed.read(_BLOCK):
-                    pass  # at the end, its own checksum is compared
+        _check(out / file.name)
         for member, name in file.members.items():
             with _open_member(out / file.name, member) as content:
                 if file.columns:
-                    _write(out / name, file.columns, (_cells(line, len(file.columns)) for line in content))
+                    _divide(content, out / name, file.columns)
                 else:
                     with appearing(out / name) as (target,):
                         shutil.copyfileobj(content, target)
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        gzip.BadGzipFile,
-        zlib.error,
-        EOFError,
-        KeyError,
-        ValueError,
-    ) as error:
+    except _BROKEN as error:
         (out / file.name).unlink()
         raise DragomanError(f"{out / file.name}: not the archive that it should be ({error}); try again") from None
 
 
+def _check(path: Path) -> None:
+    """Read a compressed tar to its end, where its own checksum is compared."""
+    if path.suffix == ".tgz":
+        with gzip.open(path) as packed:
+            while packed.read(_BLOCK):
+                pass
+
+
+def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
+    """Write the first columns of a table as training, validation and test text.
+
+    A sentence of the first column is in one of them, with all its translations. Which one is decided by its hash, so
+    that it stays there when the table grows.
+    """
+    paths = [Path(f"{prefix}-{part}.{language}") for part in PARTS for language in languages]
+    counts = dict.fromkeys(PARTS, 0)
+    with appearing(*paths) as files:
+        for line in table:
+            cells = [cell.strip() for cell in line.decode().split("\t")[: len(languages)]]
+            if len(cells) < len(languages) or not all(cells):
+                continue
+            tested, held_out = (holds_out(cells[0], share) for share in (_HELD_OUT, 2 * _HELD_OUT))
+            place = 2 if tested else 1 if held_out else 0
+            counts[PARTS[place]] += 1
+            for file, cell in zip(files[place * len(cells) :], cells, strict=False):
+                file.write(f"{cell}\n".encode())
+    _say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
+
+
 @contextmanager
 def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """A file of an archive; in a zip it may lie in a folder, as some mirrors have it."""
     if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as zipped, zipped.open(name) as content:
-            yield content
+        with zipfile.ZipFile(path) as zipped:
+            known = next((each for each in zipped.namelist() if f"/{each}".endswith(f"/{name}")), name)
+            with zipped.open(known) as content:
+                yield content
         return
     with tarfile.open(path) as archive:
         member = archive.extractfile(name)
         if member is None:
             raise KeyError(name)
         yield member
-
-
-def _cells(line: bytes, count: int) -> tuple[str, ...]:
-    cells = line.decode().rstrip("\r\n").split("\t")
-    return tuple([*cells, *[""] * count][:count])
 
 
 # ---- texts that other libraries find

@@ -89,7 +89,7 @@ def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) 
     """
     _say(f"comparing both sides on {len(sample.sources):,} sentences")
     engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target)
+    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target, _say)
     for line in parity.lines():
         _say(line)
     if not parity.passed:

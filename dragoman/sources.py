@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+PARTS = ("train", "valid", "test")
+
 
 @dataclass(frozen=True)
 class File:
@@ -16,12 +18,20 @@ class File:
     members: dict[str, str] = field(default_factory=dict)
     """What to take out of an archive: the name of the file to write, by that of the member."""
     columns: tuple[str, ...] = ()
-    """Where the one member is a table, the languages of its first columns: each becomes a file."""
+    """Where the members are tables, the languages of the first columns: they become training, validation and test
+    text, whose names begin as members says."""
 
     @property
     def name(self) -> str:
         """The file's own name."""
         return self.address.rsplit("/", 1)[-1]
+
+    @property
+    def written(self) -> list[str]:
+        """The files that are taken out of it."""
+        if not self.columns:
+            return list(self.members.values())
+        return [f"{prefix}-{part}.{x}" for prefix in self.members.values() for part in PARTS for x in self.columns]
 
 
 @dataclass(frozen=True)
@@ -71,7 +81,7 @@ def _multi30k(about: str, files: dict[str, str]) -> Source:
 
 
 def _tatoeba(language: str, code: str) -> Source:
-    archive = File(f"{code}-eng.zip", members={f"{code}.txt": "tatoeba"}, columns=("en", language))
+    archive = File(f"{code}-eng.zip", members={f"{code}.txt": f"tatoeba-en-{language}"}, columns=("en", language))
     return Source(
         "Everyday sentences of Tatoeba's volunteers, as ManyThings selects them; a sentence can have several "
         "translations",

@@ -20,7 +20,7 @@ from sacrebleu.dataset import DATASETS
 
 from dragoman import download as download_module
 from dragoman.cli import main
-from dragoman.sources import SOURCES, File, Source
+from dragoman.sources import PARTS, SOURCES, File, Source
 from dragoman.text.corpus import read_pairs
 
 ENGLISH, GERMAN = ["A cat.", "Two dogs."], ["Eine Katze.", "Zwei Hunde."]
@@ -49,11 +49,13 @@ def zipped(members: dict[str, str]) -> bytes:
     return packed.getvalue()
 
 
+# Each sentence has two translations.
+TABLE = [(f"{number} cats.", f"{number} {word}.") for number in range(2000) for word in ("Katzen", "Kater")]
 FILES = {
     "/raw/train.en.gz": gz(ENGLISH),
     "/raw/train.de.gz": gz(GERMAN),
     "/wmt/corpus.tgz": tgz({"training/corpus.de-en.en": ENGLISH, "training/corpus.de-en.de": GERMAN, "../evil": ["x"]}),
-    "/deu-eng.zip": zipped({"deu.txt": "A cat.\tEine Katze.\tCC-BY\nTwo dogs.\tZwei Hunde.\r\nA fish.\n"}),
+    "/deu-eng.zip": zipped({"deu.txt": "".join(f"{e}\t{g}\tCC-BY\r\n" for e, g in TABLE) + "A fish.\nNo.\t\n"}),
 }
 TEXTS = {
     "flickr": Source(
@@ -91,14 +93,13 @@ def get(server: LocalServer, name: str, out: Path) -> int:
     return main(["download", name, "--out", str(out), "--mirror", f"{server.address}/"])
 
 
-@pytest.mark.parametrize(("name", "prefix"), [("flickr", "train"), ("wmt", "corpus"), ("tatoeba", "tatoeba")])
+@pytest.mark.parametrize(("name", "prefix"), [("flickr", "train"), ("wmt", "corpus")])
 def test_what_arrives_can_be_trained_on(
     name: str, prefix: str, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert get(server, name, tmp_path / "data") == 0
     pairs = list(read_pairs([str(tmp_path / "data" / prefix)], "en", "de"))
-    assert pairs[:2] == list(zip(ENGLISH, GERMAN, strict=True))
-    assert pairs[2:] == ([("A fish.", "")] if name == "tatoeba" else [])
+    assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
     shown = capsys.readouterr()
     assert shown.out == ""
     first, home, licence = shown.err.splitlines()[:3]
@@ -106,6 +107,26 @@ def test_what_arrives_can_be_trained_on(
     assert home == f"from {TEXTS[name].home}"
     assert licence == f"licence: {TEXTS[name].licence}"
     assert not (tmp_path / "evil").exists()
+
+
+def test_a_table_is_divided_by_its_sentences(
+    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert get(server, "tatoeba", tmp_path) == 0
+    parts = {
+        part: list(read_pairs([str(tmp_path / f"tatoeba-{part}")], "en", "de")) for part in ("train", "valid", "test")
+    }
+    assert sorted(pair for part in parts.values() for pair in part) == sorted(TABLE)
+    sentences = {part: {english for english, _ in pairs} for part, pairs in parts.items()}
+    assert sum(map(len, sentences.values())) == 2000  # none is in two of them
+    assert 0 < len(sentences["valid"]) < 40
+    assert 0 < len(sentences["test"]) < 40
+    assert f"{len(parts['test'])} pairs for test" in capsys.readouterr().err
+    more = "".join(f"{english}\t{german}\n" for english, german in [("A new one.", "Neu."), *TABLE])
+    server.files["/deu-eng.zip"] = zipped({"deu.txt": more})
+    assert get(server, "tatoeba", tmp_path / "later") == 0
+    later = {english for english, _ in read_pairs([str(tmp_path / "later" / "tatoeba-test")], "en", "de")}
+    assert later - {"A new one."} == sentences["test"]
 
 
 def test_the_licence_comes_before_the_first_request(
@@ -160,6 +181,7 @@ def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys
         ("wmt", tgz({"other": ["x"]})),
         ("tatoeba", FILES["/deu-eng.zip"][:-20]),
         ("tatoeba", zipped({"fra.txt": "x"})),
+        ("tatoeba", zipped({"other-deu.txt": "x"})),
         ("tatoeba", zipped({"deu.txt": ""}).replace(b"deu.txt", b"deu.tyt")),
     ],
 )
@@ -173,6 +195,30 @@ def test_what_is_no_such_archive_is_thrown_away(
     assert not list(tmp_path.glob("*"))
     server.files[f"/{file.address}"] = FILES[f"/{file.address}"]
     assert get(server, name, tmp_path) == 0
+
+
+# ---- the files themselves
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"needs {DATA}")
+def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = DATA / "multi30k"
+    files = {f"/raw/{path.name}": path.read_bytes() for path in (folder / "raw").glob("*.gz")}
+    files |= {f"/tok/{path.stem}": gzip.decompress(path.read_bytes()) for path in (folder / "tok").glob("*.gz")}
+    files["/fra-eng.zip"] = (DATA / "tatoeba" / "fra-eng.zip").read_bytes()
+    with serving(files) as server:
+        for name in ("multi30k", "multi30k-tok", "tatoeba-en-fr"):
+            assert get(server, name, tmp_path) == 0
+    sizes = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000}
+    for part, count in sizes.items():
+        for suffix, target in (("", "de"), ("", "fr"), (".lc.norm.tok", "de")):
+            assert sum(1 for _ in read_pairs([str(tmp_path / f"{part}{suffix}")], "en", target)) == count
+    parts = [list(read_pairs([str(tmp_path / f"tatoeba-en-fr-{part}")], "en", "fr")) for part in PARTS]
+    assert sum(map(len, parts)) == 167_130
+    assert 700 < len({english for english, _ in parts[2]}) < 1_000
+    assert not {english for english, _ in parts[0]} & {english for pairs in parts[1:] for english, _ in pairs}
 
 
 # ---- names

@@ -30,8 +30,13 @@ def test_each_says_what_it_is_and_whose(name: str) -> None:
 
 def test_no_two_files_of_a_text_have_one_name() -> None:
     for source in SOURCES.values():
-        names = [name for file in source.files for name in (file.members.values() or [file.name])]
+        names = [name for file in source.files for name in (file.written or [file.name])]
         assert len(set(names)) == len(names)
+
+
+def test_texts_can_lie_in_one_folder() -> None:
+    written = {name: {file for f in source.files for file in f.written} for name, source in SOURCES.items()}
+    assert sum(map(len, written.values())) == len(set().union(*written.values()))
 
 
 def test_a_name_is_the_end_of_an_address() -> None:

@@ -5,7 +5,8 @@ Shapes: T target length, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -25,6 +26,9 @@ _TIE = 2e-3  # nats: candidates so close that two orders of summation may tell t
 _LARGEST_DIFFERENCE = 1e-2  # of a logit, where both sides compute in float32
 _LARGEST_BLEU_DIFFERENCE = 2.0  # where weights are quantized; more than that is no rounding
 _MOST_WRONG = 0.001  # of the lines may differ by more than a tie
+_SILENCE = 10.0  # seconds between reports
+Report = Callable[[str], None]
+"""Takes one line for people."""
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
@@ -109,7 +113,14 @@ class Sample:
     """Where they are from."""
 
 
-def prove(engine: Engine, vocabulary: Vocabulary, other: OtherSide, sample: Sample, language: str) -> Parity:
+def prove(
+    engine: Engine,
+    vocabulary: Vocabulary,
+    other: OtherSide,
+    sample: Sample,
+    language: str,
+    report: Report = lambda line: None,
+) -> Parity:
     """Compare both sides.
 
     Both search with the same limits and without a length penalty: then the best hypothesis is the same however a
@@ -121,13 +132,14 @@ def prove(engine: Engine, vocabulary: Vocabulary, other: OtherSide, sample: Samp
         other: the other side.
         sample: what to translate.
         language: the target language code, for BLEU.
+        report: told now and then how far it is.
     """
     ids = [[*found, EOS] for found in vocabulary.source.encode(sample.sources)]
     theirs = other.encode(sample.sources)
     parity = Parity(other.name, len(ids), sample.name, "logits", 0.0, exact=other.exact)
     parity.tokenized_alike = theirs == ids
     for beam in BEAMS:
-        ours, there, endless = _search_both(engine, other, ids, beam)
+        ours, there, endless = _search_both(engine, other, ids, beam, report)
         texts, other_texts = vocabulary.target.decode(ours), other.decode(there)
         ended = [place for place in range(len(ids)) if place not in endless]
         same = [place for place in ended if ours[place] == there[place]]
@@ -148,7 +160,7 @@ def prove(engine: Engine, vocabulary: Vocabulary, other: OtherSide, sample: Samp
 
 
 def _search_both(
-    engine: Engine, other: OtherSide, sources: list[list[int]], beam: int
+    engine: Engine, other: OtherSide, sources: list[list[int]], beam: int, report: Report
 ) -> tuple[list[list[int]], list[list[int]], set[int]]:
     """The best hypotheses of both sides, and the places of those without an end.
 
@@ -158,6 +170,7 @@ def _search_both(
     theirs: dict[int, list[int]] = {}
     endless: set[int] = set()
     config = SearchConfig(beam=beam, length_penalty=0.0)
+    told = time.monotonic()
     for length in sorted({len(source) for source in sources}):
         places = [place for place, source in enumerate(sources) if len(source) == length]
         batch = [sources[place] for place in places]
@@ -165,6 +178,9 @@ def _search_both(
         ours.update(zip(places, (found[0].tokens for found in engine.search(batch, config)), strict=True))
         theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
         endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
+        if time.monotonic() - told > _SILENCE:
+            told = time.monotonic()
+            report(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
     everyone = range(len(sources))
     return [ours[place] for place in everyone], [theirs[place] for place in everyone], endless
 

@@ -9,6 +9,7 @@ from small_models import LINES, small_model
 
 from dragoman.config import EOS, SearchConfig
 from dragoman.inference.engine import Engine
+from dragoman.interop import parity as parity_module
 from dragoman.interop.parity import Array, Parity, Sample, _closest_call, prove
 
 CPU = torch.device("cpu")
@@ -55,6 +56,16 @@ def test_a_model_agrees_with_itself() -> None:
     assert all(here == there for here, there in parity.bleu.values())
     assert not parity.examples
     assert parity.lines()[-1].strip() == "passed"
+
+
+def test_long_proofs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity_module, "_SILENCE", -1.0)
+    loaded, said = small_model(), list[str]()
+    engine = Engine(loaded.model, CPU, autocast=False)
+    prove(engine, loaded.vocabulary, Mirror(), SAMPLE, "en", said.append)
+    groups = len({len(ids) for ids in loaded.vocabulary.source.encode(SAMPLE.sources)})
+    assert len(said) == 2 * groups
+    assert said[groups - 1 :: groups] == [f"  beam {beam}: 10 of 10 sentences" for beam in (1, 4)]
 
 
 @pytest.mark.parametrize("other", [Mirror(noise=0.1), Mirror(tokens=1), Mirror(tokenizer=True)])
