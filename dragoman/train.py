@@ -24,7 +24,7 @@ from dragoman.config import DragomanError, ModelConfig, SearchConfig, TrainConfi
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
-from dragoman.model.precision import choose_device, use_bf16
+from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
 from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
@@ -178,10 +178,8 @@ def build_validate(
     reference_ids = folder.vocabulary.target.encode(references)
     search = SearchConfig(beam=config.validation.beam)
 
-    def validate(model: Transformer) -> Validation:
-        device = next(model.parameters()).device
-        bf16 = processes.tell(use_bf16(config.precision, device))
-        translator = Translator(replace(folder, model=model), device, bf16)
+    def validate(model: Transformer, bf16: bool) -> Validation:
+        translator = Translator(replace(folder, model=model), next(model.parameters()).device, bf16)
         own = [(t.text, t.subwords) for t in translator.translate(processes.share(sources), search)]
         translations = processes.collect(own)
         texts = [text for text, _ in translations]

@@ -9,7 +9,7 @@ import torch
 
 from dragoman.config import DragomanError
 
-_PATIENCE = 0.03  # seconds: a product that takes so long is slow, whatever a second one would take
+_TRIALS, _PATIENCE = 7, 0.2  # products, and seconds after which those that were made must do
 
 
 def choose_device(name: str) -> torch.device:
@@ -32,20 +32,39 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device) -> bool:
-    """Whether to compute matrix products in bf16; auto asks the hardware."""
+def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, before: object = None) -> bool:
+    """Whether to compute matrix products in bf16; auto asks the hardware.
+
+    Args:
+        precision: what is wanted.
+        device: where.
+        before: what describe_precision said when the run began; on such a device auto keeps to it, because measured
+            again it might choose otherwise.
+    """
     if precision != "auto":
         return precision == "bf16"
+    for choice in (False, True):
+        if before == describe_precision(choice, device):
+            return choice
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     return device.type == "cpu" and _product_seconds(torch.bfloat16) < 0.67 * _product_seconds(torch.float32)
 
 
+def describe_precision(bf16: bool, device: torch.device) -> str:
+    """What was chosen, and where."""
+    return f"{'bf16' if bf16 else 'fp32'} on {device.type}"
+
+
 def _product_seconds(dtype: torch.dtype) -> float:
-    """Time of a matrix product on this CPU, the least of a few: processors without bf16 units emulate it slowly."""
+    """Time of a matrix product on this CPU, the least of a few: processors without bf16 units emulate it slowly.
+
+    The first one does not count, because its code has to be made; and others may be at work on the same processor.
+    """
     a, b = torch.ones(512, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
+    a @ b
     times: list[float] = []
-    while len(times) < 5 and sum(times) < _PATIENCE:
+    while len(times) < 2 or (len(times) < _TRIALS and sum(times) < _PATIENCE):
         start = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - start)

@@ -27,7 +27,7 @@ from dragoman.checkpoint import (
 )
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.model.memory import give_back_memory, keep_freed_memory
-from dragoman.model.precision import use_bf16
+from dragoman.model.precision import describe_precision, use_bf16
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
@@ -78,7 +78,9 @@ class Trainer:
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out = Path(config.out)
         self.model = folder.model
-        self.bf16 = processes.tell(use_bf16(config.precision, next(self.model.parameters()).device))
+        state = load_state(self.out, self._say_at_first)
+        device = next(self.model.parameters()).device
+        self.bf16 = processes.tell(use_bf16(config.precision, device, (state or {}).get("precision")))
         self.stepper = Stepper(self.model, config, self.bf16, processes)
         self.validator = Validator(text.valid, config.optimizer.batch_tokens, self.bf16, validate, processes)
         self.shares = Shares(text.train, config, processes, text.vocabulary)
@@ -88,7 +90,8 @@ class Trainer:
         self._observations: list[Observation] = []
         self._kept_scores: dict[str, float] = {}
         self._signal = 0
-        self._resume()
+        if state is not None:
+            self._resume(state)
 
     def finished(self) -> Outcome | None:
         """The outcome of a run that has finished and was not given more room since; None while there is work to do."""
@@ -315,6 +318,7 @@ class Trainer:
             "progress": asdict(self.progress),
             "model": {name: p.detach() for name, p in self.model.named_parameters()},
             "optimizer": self.stepper.optimizer.state_dict(),
+            "precision": describe_precision(self.bf16, self.stepper.device),
             "kept_scores": self._kept_scores,
             "observations": [observation.state() for observation in self._observations],
             "identity": self.folder.identity(),
@@ -324,10 +328,7 @@ class Trainer:
         }
         save_state(self.out, state)
 
-    def _resume(self) -> None:
-        state = load_state(self.out, self._say_at_first)
-        if state is None:
-            return
+    def _resume(self, state: dict[str, Any]) -> None:
         try:
             self._refuse_changes(state)
             self._load({name: state["model"][name] for name, _ in self.model.named_parameters()})

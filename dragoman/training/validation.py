@@ -46,8 +46,9 @@ class Validation:
         )
 
 
-Validate = Callable[[Transformer], Validation]
-"""Translates the validation text; given by the command line, because training knows nothing of inference."""
+Validate = Callable[[Transformer, bool], Validation]
+"""Translates the validation text, with matrix products in bf16 or not; given by the command line, because training
+knows nothing of inference."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Validator:
     def measure(self, model: Transformer) -> Measurement:
         """Scores of a model."""
         loss, accuracy = self._measure_forced(model)
-        validation = self._validate(model)
+        validation = self._validate(model, self._bf16)
         return Measurement({"loss": loss} | validation.scores, accuracy, validation)
 
     def unigram_loss(self) -> float:

@@ -78,7 +78,7 @@ def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
     sources, references = map(list, zip(*text.valid_pairs, strict=True))
     ids = text.vocabulary.target.encode(references)
 
-    def validate(model: Transformer) -> Validation:
+    def validate(model: Transformer, bf16: bool) -> Validation:
         score = scores.pop(0) if len(scores) > 1 else scores[0]
         return Validation({"bleu": score, "chrf": score}, {}, sources, references, references, ids, ids)
 
