@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,7 @@ _ALLOCATORS += ["could not create a primitive", "could not create a memory"]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 _MADV_HUGEPAGE, _LARGE_PAGE = 14, 2**21
 _HEAP_ROOM = 2**30 - 2**20  # less than _MMAP_THRESHOLD, so that it is at the end of the heap
+_MOST_ROOMS = 16
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -33,7 +35,7 @@ def keep_freed_memory() -> None:
     """
     mallopt = _glibc("mallopt")
     mallopt(_MMAP_THRESHOLD, 2**30)
-    mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    mallopt(_TRIM_THRESHOLD, -1)
     mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
     _take_large_pages()
 
@@ -42,22 +44,26 @@ def _take_large_pages() -> None:
     """Make room for the heap to grow, in addresses only, and let the system fill it with large pages."""
     if not sys.platform.startswith("linux"):
         return
-    with suppress(OSError, AttributeError):
+    with suppress(OSError, AttributeError, ValueError):
         library = ctypes.CDLL(None)
         library.malloc.restype = ctypes.c_size_t
-        room = library.malloc(ctypes.c_size_t(_HEAP_ROOM))
-        if room:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        count = min(_MOST_ROOMS, max(1, memory // _HEAP_ROOM // 2))
+        rooms = [library.malloc(ctypes.c_size_t(_HEAP_ROOM)) for _ in range(count)]
+        for room in filter(None, rooms):
             start, end = -(-room // _LARGE_PAGE) * _LARGE_PAGE, (room + _HEAP_ROOM) // _LARGE_PAGE * _LARGE_PAGE
             library.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_HUGEPAGE)
+        for room in filter(None, rooms):
             library.free(ctypes.c_void_p(room))
 
 
 def give_back_memory() -> None:
     """Give freed memory back after all, so that what a rare large batch needed is not kept for ever.
 
-    Takes a tenth of a second; what the next step needs comes back as fresh pages.
+    Takes a tenth of a second; what the next step needs comes back as fresh pages, large ones again.
     """
     _glibc("malloc_trim")(0)
+    _take_large_pages()
 
 
 def _glibc(name: str) -> Callable[..., object]:

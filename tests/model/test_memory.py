@@ -150,10 +150,15 @@ print(kept, resident())
 # Megabytes in large pages after so many were filled, by whether they were asked for.
 COUNT_LARGE = """
 import re, sys, torch
-from dragoman.model.memory import keep_freed_memory
-if sys.argv[1] == "keep":
+from dragoman.model.memory import give_back_memory, keep_freed_memory
+count = int(sys.argv[2])
+if sys.argv[1] != "leave":
     keep_freed_memory()
-blocks = [torch.ones(1 << 20) for _ in range(64)]  # 4 MB each
+blocks = [torch.ones(1 << 20) for _ in range(count)]  # 4 MB each
+if sys.argv[1] == "again":
+    del blocks
+    give_back_memory()
+    blocks = [torch.ones(1 << 20) for _ in range(count)]
 print(sum(map(int, re.findall(r"AnonHugePages:\\s+(\\d+)", open("/proc/self/smaps").read()))) // 1024)
 """
 
@@ -164,12 +169,14 @@ def large_pages_are_to_be_had() -> bool:
 
 
 @pytest.mark.skipif(not large_pages_are_to_be_had(), reason="the system gives large pages to nobody, or to all")
-def test_tensors_lie_in_large_pages() -> None:
+@pytest.mark.parametrize("mode", ["keep", "again"])
+@pytest.mark.parametrize("count", [64, 400])  # 400: beyond the gigabyte that is asked for at a time
+def test_tensors_lie_in_large_pages_also_after_memory_was_given_back(mode: str, count: int) -> None:
     def megabytes(mode: str) -> int:
-        command = [sys.executable, "-c", COUNT_LARGE, mode]
+        command = [sys.executable, "-c", COUNT_LARGE, mode, str(count)]
         return int(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
 
-    assert megabytes("keep") > megabytes("leave") + 128
+    assert megabytes(mode) > megabytes("leave") + 2 * count
 
 
 def test_short_addresses_are_no_error() -> None:

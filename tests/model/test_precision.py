@@ -5,7 +5,7 @@ import torch
 
 from dragoman.config import DragomanError
 from dragoman.model import precision
-from dragoman.model.precision import choose_device, use_bf16
+from dragoman.model.precision import choose_device, describe_precision, use_bf16
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
 
@@ -75,6 +75,23 @@ def test_auto_takes_bf16_on_a_cpu_that_multiplies_it_clearly_faster(
 ) -> None:
     pretend_products_take(monkeypatch, bf16=bf16, fp32=fp32)
     assert use_bf16("auto", CPU) is taken
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_auto_keeps_to_what_it_chose_before_on_such_a_device(monkeypatch: pytest.MonkeyPatch, chosen: bool) -> None:
+    pretend_products_take(monkeypatch, bf16=4.0 if chosen else 1.0, fp32=1.0 if chosen else 4.0)
+    assert use_bf16("auto", CPU, describe_precision(chosen, CPU)) is chosen
+    assert use_bf16("auto", CPU, describe_precision(chosen, CUDA)) is not chosen
+    assert use_bf16("bf16", CPU, describe_precision(False, CPU)) is True
+    for strange in (None, 7, "bf17 on cpu", ["bf16 on cpu"]):
+        assert use_bf16("auto", CPU, strange) is not chosen
+
+
+def test_a_busy_moment_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first product, whose code has to be made, does not count, and neither does one that was interrupted."""
+    clock = iter([0.0, 1.0, 5.0, 5.001])  # one product of a second, one of a thousandth
+    monkeypatch.setattr(precision.time, "perf_counter", lambda: next(clock))
+    assert precision._product_seconds(torch.float32) == pytest.approx(0.001)
 
 
 @pytest.mark.parametrize("supported", [True, False])

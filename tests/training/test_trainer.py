@@ -17,6 +17,7 @@ import torch
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
 from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.model import precision as precision_module
 from dragoman.training.state import list_states, load_state
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
@@ -150,6 +151,23 @@ def test_with_r_drop_and_subword_dropout_too(folder: Path, monkeypatch: pytest.M
     torch.manual_seed(999)
     train(broken)
     assert same_runs(folder / "straight", folder / "broken")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_precision_that_auto_chose_stays(folder: Path, first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    faster = first
+
+    def seconds(dtype: torch.dtype) -> float:
+        return 1.0 if (dtype == torch.bfloat16) == faster else 9.0
+
+    monkeypatch.setattr(precision_module, "_product_seconds", seconds)
+    config = configure(folder, precision="auto")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 7)
+        train(config)
+    faster = not first
+    assert make(config).bf16 is first
+    assert make(configure(folder, "another", precision="auto")).bf16 is not first
 
 
 @pytest.mark.parametrize("moment", [1, 4, 6, 7, 12])
