@@ -12,6 +12,7 @@ from typing import Any
 
 from exports_report import exports_tables, is_exports
 from quality_report import is_time_to_quality, quality_tables
+from recipe_report import is_recipe, recipe_table
 from speed_report import is_comparison, tables
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +26,11 @@ TITLES = {
     "speed-training": "Training, side by side with other toolkits",
     "speed-decoding": "Translating, side by side with other toolkits",
     "time-to-quality": "Minutes from raw text to a given quality, side by side",
+    "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
+    "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
+    "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
+    "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
+    "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
     "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
@@ -71,6 +77,8 @@ def render() -> str:
         plain = ["| | |", "|---|---|", *rows(record["result"])]
         if is_time_to_quality(record):
             table = quality_tables(record)
+        elif is_recipe(record):
+            table = recipe_table(record)
         elif is_exports(record):
             table = exports_tables(record)
         else:

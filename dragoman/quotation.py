@@ -82,7 +82,7 @@ def read_evaluation(path: str) -> dict[str, Any]:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         texts = [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
         numbers = [found["scores"][name] for name in METRICS if name in found["scores"]]
-        found["languages"][1] + "".join(texts)
+        found["languages"][1] + "".join(texts)  # what is of another kind raises, and so does what is missing
         float(sum(numbers)) / len(numbers) / len(texts)
         return dict(found, tokenized=bool(found["settings"]["tokenized"]))
     except OSError as error:

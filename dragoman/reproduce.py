@@ -57,6 +57,7 @@ class Recipe:
         try:
             recipe = Recipe(**yaml.safe_load(path.read_text(encoding="utf-8")))
             texts = [recipe.about, recipe.download, recipe.published, *recipe.train["train"], *recipe.evaluate["test"]]
+            # What is of another kind raises, and so does what is missing.
             "".join([*texts, *recipe.train.get("valid", []), recipe.train["source"], recipe.train["target"]])
             sum([*recipe.seeds, *recipe.imagined.values()])
             return recipe

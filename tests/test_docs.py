@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 import markdown
 import pytest
 import torch
+from evaluations import evaluation
 from small_models import small_model
 
 from dragoman.checkpoint import Direction, ModelFolder
@@ -24,6 +26,7 @@ from dragoman.config import ModelConfig, TextConfig
 from dragoman.figures.gallery import gallery
 from dragoman.model.transformer import Transformer
 from dragoman.presets import PRESETS
+from dragoman.sources import SOURCES
 from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.subword import Vocabulary, learn_subwords
 
@@ -247,6 +250,24 @@ def test_the_commands_of_the_pages_do_what_they_say(workplace: Path) -> None:
     translate, again = use.replace("source .venv/bin/activate\n", "").strip().splitlines()
     assert len(shell(translate, workplace).splitlines()) == 1
     shell(again, workplace)
+
+
+def test_the_commands_of_recipes_do_what_they_say(tmp_path: Path) -> None:
+    (listing, download), (dry_run, reproduce), (runs, against) = (
+        block.strip().splitlines() for block in blocks("recipes.md", "sh")
+    )
+    assert "multi30k-tok" in shell(listing, tmp_path)
+    assert download.split()[2] in SOURCES
+    assert dry_run == f"{reproduce} --dry-run"
+    assert "steps an epoch" in shell(f"{dry_run} --data {tmp_path} --out {tmp_path / 'out'}", ROOT)
+    for name, seed in (("a", 1), ("a", 2), ("b", 1)):
+        folder = tmp_path / name / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "scores.json").write_text(json.dumps(evaluation(seed, 0.1 if name == "a" else 0.3)))
+    assert "(2 runs)" in shell(runs, tmp_path)
+    assert "| difference | p |" in shell(against, tmp_path)
+    named = set(re.findall(r"`((?:multi30k|tatoeba|wmt14)-[\w-]+)`", (DOCS / "recipes.md").read_text(encoding="utf-8")))
+    assert named == {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
 
 
 @pytest.mark.slow

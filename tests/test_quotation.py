@@ -4,42 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluations import LINES, evaluation
 from small_models import small_model
 
 from dragoman.checkpoint import Direction, fingerprint
 from dragoman.cli import main
-from dragoman.inference.evaluation import all_scores, paired_bootstrap
+from dragoman.inference.evaluation import paired_bootstrap
 from dragoman.quotation import as_table, compare_runs, read_evaluation
-
-LINES = [f"The {a} {b} sees a {c}." for a in ("big", "old") for b in ("cat", "dog", "man") for c in ("bird", "fish")]
-NUMBERS = {"beam": 5, "length_penalty": 1.0, "max_length": 50, "min_length": 0, "long": "split", "precision": "fp32"}
-
-
-def evaluation(seed: int = 1, share: float = 0.2, lines: list[str] | None = None, **changes: Any) -> dict[str, Any]:
-    """A system that leaves words out."""
-    choose = random.Random(seed)
-    references = LINES if lines is None else lines
-    found = [" ".join(word for word in line.split() if choose.random() > share) for line in references]
-    tokenized = changes.get("tokenized", False)
-    return {
-        "scores": all_scores(found, references, "en", tokenized),
-        "languages": ["de", "en"],
-        "text": {"name": "data/test", "lines": len(references), "sha256": "ab" * 32},
-        "weights": {"folder": "models/de-en", "sha256": "cd" * 32},
-        "settings": {**NUMBERS, "engine": "auto", "tokenized": tokenized},
-        "model": {"training pairs": 29000, "steps": 4000, "seed": seed},
-        "lines": [
-            {"source": line.upper(), "reference": line, "translation": t}
-            for line, t in zip(references, found, strict=True)
-        ],
-    }
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str
         DragomanError: there is nothing to compare, or not one reference for each hypothesis.
     """
     _require_pairs(hypotheses, references)
-    bleu, chrf = BLEU(tokenize=bleu_tokenizer(language)), CHRF()
+    bleu, chrf = BLEU(tokenize=bleu_tokenizer(language), force=True), CHRF()  # force: without a warning of its own
     bleu_score = bleu.corpus_score(list(hypotheses), [list(references)])
     chrf_score = chrf.corpus_score(list(hypotheses), [list(references)])
     return Scores(bleu_score.score, str(bleu.get_signature()), chrf_score.score, str(chrf.get_signature()))
@@ -70,7 +70,7 @@ def _metrics(language: str, tokenized: bool) -> dict[str, Any]:
     """The metrics of a text: those of raw text, or the one of tokens."""
     if tokenized:
         return {"tokenized_bleu": BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)}
-    return {"bleu": BLEU(tokenize=bleu_tokenizer(language)), "chrf": CHRF(), "chrfpp": CHRF(word_order=2)}
+    return {"bleu": BLEU(tokenize=bleu_tokenizer(language), force=True), "chrf": CHRF(), "chrfpp": CHRF(word_order=2)}
 
 
 def all_scores(

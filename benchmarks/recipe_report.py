@@ -1,0 +1,44 @@
+"""The table of a recipe's runs, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Record = dict[str, Any]
+_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
+
+
+def is_recipe(record: Record) -> bool:
+    """Whether a results file is that of a recipe."""
+    return "recipe" in record
+
+
+def recipe_table(record: Record) -> str:
+    """A row for each run, and what all of them have in common."""
+    result, recipe = record["result"], record["recipe"]
+    first, names = result["runs"][0], list(result["scores"])
+    search = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in first["search"].items())
+    parts = [
+        f"{first['training pairs']:,} training pairs, trained in {first['precision']}; {first['text']['name']}, "
+        f"{first['text']['lines']:,} lines; {search}. "
+        + "; ".join(f"{_NAMES[name]}: {first['scores'][f'{name}_signature']}" for name in names)
+        + ".",
+        "\n".join(_rows(result, names)),
+    ]
+    if recipe["published"]:
+        parts.append(f"To compare with: {recipe['published']}.")
+    return "\n\n".join(parts)
+
+
+def _rows(result: Record, names: list[str]) -> Iterator[str]:
+    head = ["seed", *(_NAMES[name] for name in names), "validation BLEU", "steps", "minutes", "weights (SHA-256)"]
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for run in result["runs"]:
+        scores = [f"{run['scores'][name]:.2f}" for name in names]
+        kept = [f"{run['validation']['bleu']:.2f}", f"{run['steps']:,}", f"{run['minutes']:g}", run["weights"][:12]]
+        yield f"| {' | '.join([str(run['seed']), *scores, *kept])} |"
+    if len(result["runs"]) > 1:
+        spread = [f"{one['mean']:.2f} ± {one['standard deviation']:.2f}" for one in result["scores"].values()]
+        yield f"| {' | '.join(['mean', *spread, '', '', '', ''])} |"
