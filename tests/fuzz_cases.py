@@ -42,7 +42,7 @@ KINDS = {
     "corpora, score and evaluate": Kind(score, 40, 1000, ("refused", "scored")),
     "lines, translate": Kind(translate, 30, 1000, ("refused", "translated")),
     "settings, YAML": Kind(yaml_settings, 60, 2000, ("refused", "accepted")),
-    "settings, command line": Kind(command_line, 150, 3000, ("refused", "accepted", "told")),
+    "settings, command line": Kind(command_line, 300, 3000, ("refused", "accepted", "told")),
     "model folders": Kind(model, 80, 2000, ("refused", "as before", "another model")),
     "checkpoints, average": Kind(average, 40, 800, ("refused", "averaged")),
     "runs, train": Kind(resume, 30, 400, ("refused", "continued")),

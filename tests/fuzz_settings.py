@@ -74,7 +74,7 @@ def judge_settings(calls: list[Any], *arguments: object) -> str:
         Path("again.yaml").write_bytes(written)
         again = command("train", "--config", "again.yaml")
         assert again.code == 0, again
-        assert calls[1] == replace(config, restart=False, accept_changes=False), (config, calls[1])
+        assert calls[1] == replace(config, restart=False, accept_changes=False, dry_run=False), (config, calls[1])
     return "accepted"
 
 

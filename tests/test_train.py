@@ -377,7 +377,7 @@ class Pretended(Processes):
 def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: Path, tmp_path: Path) -> None:
     config = configure(text, str(tmp_path / "run"))
     folder, pairs = ModelFolder.load(parent), prepare_text(config).valid_pairs[:11]
-    alone = build_validate(config, folder, pairs)(folder.model)
+    alone = build_validate(config, folder, pairs)(folder.model, False)
     halves: list[Any] = []
 
     @dataclass(frozen=True)
@@ -387,10 +387,12 @@ def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: 
             return super().collect(own) + [("", [])] * (len(pairs) - len(own))
 
     for rank in range(2):
-        build_validate(config, folder, pairs, Listening(rank, 2))(folder.model)
+        build_validate(config, folder, pairs, Listening(rank, 2))(folder.model, False)
     assert [len(half) for half in halves] == [6, 5]
     for rank in range(2):
-        together = build_validate(config, folder, pairs, Pretended(rank, 2, others=halves[1 - rank]))(folder.model)
+        together = build_validate(config, folder, pairs, Pretended(rank, 2, others=halves[1 - rank]))(
+            folder.model, False
+        )
         assert together == alone
     assert alone.references == [target for _, target in pairs]
     assert folder.vocabulary.target.decode(alone.translation_ids) == list(alone.translations)

@@ -66,7 +66,7 @@ def trained_model() -> Transformer:
 
 
 def validator(budget: int = 200, processes: Processes = Processes(), **settings: Any) -> Validator:  # noqa: B008
-    bf16, validate = settings.get("bf16", False), settings.get("validate", lambda model: SCORED)
+    bf16, validate = settings.get("bf16", False), settings.get("validate", lambda model, bf16: SCORED)
     return Validator(cast(TokenStore, STORE), budget, bf16, validate, processes)
 
 
@@ -98,7 +98,7 @@ def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> 
 def test_the_scores_of_the_translations_join_the_loss() -> None:
     seen: list[Transformer] = []
     model = trained_model()
-    measured = validator(validate=lambda model: seen.append(model) or SCORED).measure(model)
+    measured = validator(validate=lambda model, bf16: seen.append(model) or SCORED).measure(model)
     assert {name: value for name, value in measured.scores.items() if name != "loss"} == SCORED.scores
     assert measured.validation is SCORED
     assert seen == [model]
