@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dragoman.inference.evaluation import METRICS
+
 Record = dict[str, Any]
-_NAMES = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
 
 
 def is_recipe(record: Record) -> bool:
@@ -22,7 +23,7 @@ def recipe_table(record: Record) -> str:
     parts = [
         f"{first['training pairs']:,} training pairs, trained in {first['precision']}; {first['text']['name']}, "
         f"{first['text']['lines']:,} lines; {search}. "
-        + "; ".join(f"{_NAMES[name]}: {first['scores'][f'{name}_signature']}" for name in names)
+        + "; ".join(f"{METRICS[name]}: {first['scores'][f'{name}_signature']}" for name in names)
         + ".",
         "\n".join(_rows(result, names)),
     ]
@@ -32,7 +33,7 @@ def recipe_table(record: Record) -> str:
 
 
 def _rows(result: Record, names: list[str]) -> Iterator[str]:
-    head = ["seed", *(_NAMES[name] for name in names), "validation BLEU", "steps", "minutes", "weights (SHA-256)"]
+    head = ["seed", *(METRICS[name] for name in names), "validation BLEU", "steps", "minutes", "weights (SHA-256)"]
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for run in result["runs"]:
