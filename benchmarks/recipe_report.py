@@ -33,7 +33,14 @@ def recipe_table(record: Record) -> str:
 
 
 def _rows(result: Record, names: list[str]) -> Iterator[str]:
-    head = ["seed", *(METRICS[name] for name in names), "validation BLEU", "steps", "minutes", "weights (SHA-256)"]
+    head = [
+        "seed",
+        *(METRICS[name] for name in names),
+        "validation BLEU",
+        "kept after steps",
+        "and minutes",
+        "weights (SHA-256)",
+    ]
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for run in result["runs"]:

@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
     found = json.loads((options.out / "results.json").read_text(encoding="utf-8"))
     name = options.recipe.stem
     seeds = f" --seeds {' '.join(options.seeds)}" if options.seeds else ""
+    seeds += f" --threads {options.threads}" if options.threads != os.cpu_count() else ""
     content = {
         "command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT{seeds}",
         "hardware": describe_hardware(),

@@ -1,4 +1,4 @@
-"""Write docs/results.md from what benchmarks/results holds; `make docs` calls it.
+"""Write docs/results.md, and the README's figures, from what benchmarks/results holds; `make docs` calls it.
 
 python benchmarks/report.py
 """
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ablation import ablation_table, is_ablation
 from exports_report import exports_tables, is_exports
+from headline import into_readme
 from quality_report import is_time_to_quality, quality_tables
 from recipe_report import is_recipe, recipe_table
 from speed_report import is_comparison, tables
@@ -26,6 +28,7 @@ TITLES = {
     "speed-training": "Training, side by side with other toolkits",
     "speed-decoding": "Translating, side by side with other toolkits",
     "time-to-quality": "Minutes from raw text to a given quality, side by side",
+    "ablation": "What helps with little text: Multi30k English–German, judged on the validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
     "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
@@ -46,6 +49,13 @@ TITLES = {
     "exports": "Exported models, beside Dragoman",
     "processors": "Processors without AMX or AVX-512, imitated by limiting what this one may use",
 }
+TABLES = (
+    (is_time_to_quality, quality_tables),
+    (is_ablation, ablation_table),
+    (is_recipe, recipe_table),
+    (is_exports, exports_tables),
+    (is_comparison, tables),
+)
 
 
 def rows(value: Any, name: str = "") -> Iterator[str]:
@@ -75,17 +85,12 @@ def render() -> str:
             f"{hardware['memory_gib']} GiB, Python {hardware['python']}, torch {hardware['torch']}"
         )
         plain = ["| | |", "|---|---|", *rows(record["result"])]
-        if is_time_to_quality(record):
-            table = quality_tables(record)
-        elif is_recipe(record):
-            table = recipe_table(record)
-        elif is_exports(record):
-            table = exports_tables(record)
-        else:
-            table = tables(record) if is_comparison(record) else "\n".join(plain)
+        table = next((table(record) for fits, table in TABLES if fits(record)), "\n".join(plain))
         parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")
     return "\n".join(parts)
 
 
 if __name__ == "__main__":
     (ROOT / "docs" / "results.md").write_text(render(), encoding="utf-8")
+    readme = ROOT / "README.md"
+    readme.write_text(into_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from dragoman.config import ModelConfig, SearchConfig
+from dragoman.config import VERSION, ModelConfig, SearchConfig
 
 if TYPE_CHECKING:
     from dragoman.inference.translator import Translator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["ModelConfig", "SearchConfig", "Transformer", "Translator", "__version__"]
 
 _HOMES = {"Translator": "dragoman.inference.translator", "Transformer": "dragoman.model.transformer"}

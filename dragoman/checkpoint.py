@@ -38,6 +38,8 @@ AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
 OF_ONE_MODEL = ("validation", "signatures", "steps", "minutes")
 """Among a model's facts: those that do not hold for a model made from it."""
+TEXT_FACT = "training text (SHA-256)"
+"""Among a model's facts: the fingerprint of what it learned from."""
 LONGEST_FACT = "longest training side"
 """Among a model's facts: most subwords of a training sentence, the end included."""
 
@@ -86,13 +88,8 @@ class ModelFolder:
         sizes = (len(vocabulary.source), len(vocabulary.target))
         if sizes != (config.source_vocab_size, config.target_vocab_size):
             raise DragomanError(f"{folder}: the subword model has {sizes} subwords, {CONFIG_FILE} says otherwise")
-        weights = read_weights(folder / WEIGHTS_FILE)
-        try:
-            model = _empty_model(config, weights, folder / WEIGHTS_FILE)
-        except (RuntimeError, TypeError, MemoryError):
-            raise DragomanError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
-        put_weights(model, weights, folder / WEIGHTS_FILE)
-        return ModelFolder(model.eval(), vocabulary, direction)
+        model = build_model(config, read_weights(folder / WEIGHTS_FILE), folder)
+        return ModelFolder(model, vocabulary, direction)
 
     def save(self, folder: Path) -> None:
         """Write the model folder, all of it or nothing; the weights come last: only with them it is a model.
@@ -131,11 +128,26 @@ class ModelFolder:
         source, target = self.direction.source, self.direction.target
         rows = "".join(f"| {name} | {_in_words(value)} |\n" for name, value in self.direction.facts.items())
         return (
-            f"---\nlanguage:\n- {source}\n- {target}\npipeline_tag: translation\nlibrary_name: dragoman\n---\n"
+            f"---\nlanguage:\n- {json.dumps(source)}\n- {json.dumps(target)}\npipeline_tag: translation\n"
+            f"library_name: dragoman\n---\n"
             f"# {source} → {target}\n\n"
             f"A Transformer of {self.model.num_parameters:,} parameters, trained with Dragoman. It takes raw text:\n\n"
             f"```\necho '…' | dragoman translate DIR\n```\n\n| | |\n|---|---|\n{rows}"
         )
+
+
+def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:
+    """The model of a folder, ready to work.
+
+    Raises:
+        DragomanError: weights and configuration do not fit, or no memory holds such a model.
+    """
+    try:
+        model = _empty_model(config, weights, folder / WEIGHTS_FILE)
+    except (RuntimeError, TypeError, MemoryError):
+        raise DragomanError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
+    put_weights(model, weights, folder / WEIGHTS_FILE)
+    return model.eval()
 
 
 def _empty_model(config: ModelConfig, weights: dict[str, Tensor], path: Path) -> Transformer:

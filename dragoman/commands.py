@@ -178,7 +178,7 @@ def evaluate(config: EvaluateConfig) -> int:
     for name in METRICS:
         if name in scores:
             print(f"{METRICS[name]} {scores[name]:.2f}  {scores[f'{name}_signature']}")
-    evaluation = describe_evaluation(config, direction, pairs, translations, scores)
+    evaluation = describe_evaluation(config, direction, pairs, translations, scores, translator.engine.computing)
     if config.json:
         write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
     if config.markdown:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+VERSION = "0.1.0"
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
 
@@ -230,12 +231,16 @@ class OptimizerConfig:
     r_drop: float = 0.0
     """α of R-Drop (Liang et al., 2021): every sentence goes through the model twice, with other dropout, and both
     predictions are drawn together; for small texts. It doubles the time of a step; 0 is off."""
+    ema_decay: float = 0.0
+    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999, in place of the
+    weights themselves; 0 is off."""
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         require_at_least(1, {name: getattr(self, name) for name in ("batch_tokens", "accumulate", "warmup_steps")})
         require_at_least(0, {name: getattr(self, name) for name in ("weight_decay", "clip_norm", "r_drop")})
-        require_probability({name: getattr(self, name) for name in ("beta1", "beta2", "label_smoothing")})
+        names = ("beta1", "beta2", "label_smoothing", "ema_decay")
+        require_probability({name: getattr(self, name) for name in names})
         for name in ("lr_scale", "peak_lr", "epsilon"):
             require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
 

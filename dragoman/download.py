@@ -71,6 +71,8 @@ def _catalogue() -> str:
 
 def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
     _say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
+    if mirror and source.tests:
+        _say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
         _take(file, f"{base}/{file.address}", out)
@@ -157,10 +159,16 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
         raise DragomanError(f"sacreBLEU has no test set {name!r}{nearest(name, [*DATASETS])}; sacrebleu --list has all")
     if direction not in dataset.langpairs:
         raise DragomanError(f"sacreBLEU has {name} for {', '.join(dataset.langpairs)}, not for {direction!r}")
-    _say(f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}")
-    with _by("sacreBLEU", name):
-        pairs = zip(dataset.source(direction), dataset.references(direction), strict=True)
-        _write(out / name.replace("/", "-"), direction.split("-"), ((s, references[0]) for s, references in pairs))
+    _say(
+        f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}\nlicence: see the set's own page"
+    )
+    try:
+        with _by("sacreBLEU", name):
+            pairs = zip(dataset.source(direction), dataset.references(direction), strict=True)
+            _write(out / name.replace("/", "-"), direction.split("-"), ((s, references[0]) for s, references in pairs))
+    except DragomanError:  # it would take the part of a file that it left for the whole
+        shutil.rmtree(dataset._rawdir, ignore_errors=True)
+        raise
 
 
 def _from_mtdata(rest: str, out: Path) -> None:
@@ -184,11 +192,11 @@ def _from_hub(rest: str, out: Path) -> None:
         raise DragomanError(f"hf:{rest}: write hf:DATASET:CONFIG:SPLIT, such as hf:wmt14:de-en:train")
     datasets = needed("datasets", "hub")
     with _by("datasets", name):
+        licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
+        _say(f"{name}: by datasets\nlicence: {licence}")
         rows = datasets.load_dataset(name, more[0], split=more[1])
         if "translation" not in rows.column_names:
             raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
-        licence = rows.info.license or "not stated; see its page"
-        _say(f"{name}: {len(rows):,} pairs by datasets\nlicence: {licence}")
         languages = list(rows[0]["translation"])
         pairs = (tuple(str(row["translation"][language]) for language in languages) for row in rows)
         _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), languages, pairs)
@@ -202,8 +210,9 @@ def _by(library: str, name: str) -> Iterator[None]:
     except DragomanError:
         raise
     except (Exception, SystemExit) as error:  # there is nothing that these libraries would not raise
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DragomanError(f"{name}: {library} could not get it ({reason})") from None
+        # sacreBLEU says what is wrong to its log, and exits.
+        reason = "see above" if isinstance(error, SystemExit) else " ".join(str(error).split()) or type(error).__name__
+        raise DragomanError(f"{name}: {library} could not get it ({reason}); try again") from None
 
 
 # ---- writing

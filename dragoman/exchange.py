@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 
@@ -39,6 +41,9 @@ def export_model(config: ExportConfig) -> int:
         argos.require_joint(loaded)
     sample = _sample(config, loaded, Path(config.folder))
     with _staging(Path(config.out), EXPORT_FILE) as folder:
+        if config.quantization != "float32" and sample.references is None:
+            _say("without references there is no BLEU to tell rounding from faults: first the same in float32")
+            _prove_in_float32(loaded, config, sample)
         other = _write(loaded, folder, config)
         parity = _prove(loaded, other, sample, folder)
         if config.to == "argos":
@@ -60,7 +65,7 @@ def import_model(config: ImportConfig) -> int:
     arrival = read_marian(Path(config.folder), config.source, config.target)
     sample = _sample(config, arrival.loaded, Path(config.folder))
     with _staging(Path(config.out), PARITY_FILE) as folder:
-        _prove(arrival.loaded, HuggingFaceSide(Path(config.folder), arrival.rows), sample, folder)
+        _prove(arrival.loaded, HuggingFaceSide(Path(config.folder), arrival.rows, arrival.absent), sample, folder)
         arrival.loaded.save(folder)
     _say(f"imported into {config.out}")
     return 0
@@ -79,6 +84,13 @@ def _write(loaded: ModelFolder, folder: Path, config: ExportConfig) -> OtherSide
     ctranslate2.write_model(loaded, model, config.quantization)
     exact = config.quantization == "float32"
     return CTranslate2Side(model, Vocabulary.load(model), loaded.model.config, exact)
+
+
+def _prove_in_float32(loaded: ModelFolder, config: ExportConfig, sample: Sample) -> None:
+    """Prove an export that nobody keeps."""
+    with tempfile.TemporaryDirectory() as place:
+        other = _write(loaded, Path(place), replace(config, quantization="float32"))
+        _prove(loaded, other, sample, Path(place))
 
 
 def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) -> Parity:
@@ -149,20 +161,31 @@ def _staging(out: Path, mark: str) -> Iterator[Path]:
     """A folder to write to, which takes the place of out when all is well; mark is the file that makes out ours."""
     if out.exists() and not (out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))):
         raise DragomanError(f"{out}: already exists, and is not an earlier result of this verb; choose another --out")
-    staging = out.with_name(f"{out.name}.partial")
-    shutil.rmtree(staging, ignore_errors=True)
-    make_folder(staging)
+    make_folder(out.parent)
     try:
-        yield staging
-        strangers = [path.name for path in out.iterdir() if not (staging / path.name).exists()] if out.exists() else []
-        if strangers:
-            raise DragomanError(f"{out}: has {strangers[0]}, which would be lost; choose another --out")
-        shutil.rmtree(out, ignore_errors=True)
-        staging.rename(out)
+        # Beside the place itself, which a link may only point to.
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=Path(os.path.realpath(out)).parent) as place:
+            staging, before = Path(place, "new"), Path(place, "old")
+            staging.mkdir()
+            yield staging
+            _put(staging, Path(os.path.realpath(out)), before)
     except OSError as error:
         raise DragomanError(f"{out}: can't be written ({error.strerror or error})") from None
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _put(staging: Path, out: Path, before: Path) -> None:
+    """Let a new folder take the place of another one, which comes back where that fails."""
+    strangers = [path.name for path in out.iterdir() if not (staging / path.name).exists()] if out.exists() else []
+    if strangers:
+        raise DragomanError(f"{out}: has {strangers[0]}, which would be lost; choose another --out")
+    if out.exists():
+        out.rename(before)
+    try:
+        staging.rename(out)
+    except OSError:
+        if before.exists():
+            before.rename(out)
+        raise
 
 
 def _say(line: str) -> None:

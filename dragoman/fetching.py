@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -16,6 +17,7 @@ _BLOCK = 1 << 16
 _PATIENCE = 60.0  # seconds without a byte
 _NOTABLE = 5_000_000  # bytes; what is smaller needs no reports
 _AGAIN = "run the same command again to continue"
+_ELSEWHERE = "name another place: dragoman download … --mirror"
 
 
 def fetch(url: str, path: Path, sha256: str = "", say: Callable[[str], None] = lambda line: None) -> None:
@@ -46,11 +48,11 @@ def fetch(url: str, path: Path, sha256: str = "", say: Callable[[str], None] = l
         if sha256 and checksum(partial) != sha256:
             for left in (partial, version):
                 left.unlink(missing_ok=True)
-            raise DragomanError(f"{url}: what came is another file (its SHA-256 differs); try again, or a --mirror")
+            raise DragomanError(f"{url}: what came is another file (its SHA-256 differs); try again, or {_ELSEWHERE}")
         with partial.open("rb+") as file:
             settle(file, partial, path)
         version.unlink(missing_ok=True)
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
         raise _unreachable(url, error, partial) from None
     except OSError as error:
         raise not_saved(path, error) from None
@@ -113,8 +115,8 @@ def _tell(partial: Path, before: int, more: int, total: int | None, say: Callabl
 
 def _unreachable(url: str, error: Exception, partial: Path) -> DragomanError:
     if isinstance(error, urllib.error.HTTPError):
-        return DragomanError(f"{url}: the server says {error.code} {error.reason}; name another place with --mirror")
+        return DragomanError(f"{url}: the server says {error.code} {error.reason}; {_ELSEWHERE}")
     reason = getattr(error, "reason", None) or error
     if partial.is_file() and partial.stat().st_size:
         return DragomanError(f"{url}: the connection broke ({reason}); {_AGAIN}")
-    return DragomanError(f"{url}: can't be reached ({reason}); try again, or name another place with --mirror")
+    return DragomanError(f"{url}: can't be reached ({reason}); try again, or {_ELSEWHERE}")

@@ -120,6 +120,8 @@ class CompareConfig:
     def __post_init__(self) -> None:
         """Refuse what has no partner."""
         require(bool(self.system), "compare needs the evaluation of a system at least")
+        for name, files in (("system", self.system), ("baseline", self.baseline)):
+            require(len({*files}) == len(files), f"--{name} names a file twice: each counts as a run of its own")
         require(
             len(self.baseline) in (0, len(self.system)),
             f"--baseline and --system need as many runs each, not {len(self.baseline)} and {len(self.system)}",
@@ -132,8 +134,8 @@ class ReproduceConfig:
 
     recipe: str
     """The recipe: a YAML file such as recipes/multi30k-en-de.yaml."""
-    data: str = "data"
-    """Where the text is, or is downloaded to."""
+    data: str = ""
+    """Where the text is, or is downloaded to; data/TEXT without it, where TEXT is the recipe's."""
     out: str = ""
     """Where to put the models and the table; runs/NAME without it."""
     seeds: list[str] = field(default_factory=list)
@@ -145,7 +147,9 @@ class ReproduceConfig:
 
     def __post_init__(self) -> None:
         """Refuse what is no seed."""
-        require(all(seed.isdigit() for seed in self.seeds), f"seeds are whole numbers, not {' '.join(self.seeds)}")
+        words = " ".join(self.seeds)
+        require(all(seed.isdecimal() for seed in self.seeds), f"seeds are whole numbers, not {words}")
+        require(len({*map(int, self.seeds)}) == len(self.seeds), f"a seed stands twice in {words}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +260,11 @@ class DownloadConfig:
     """The folder to write to."""
     mirror: str = ""
     """Fetch from below this address instead of the text's own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address."""
+        web = self.mirror.isascii() and self.mirror.startswith(("http://", "https://"))
+        require(not self.mirror or web, f"a mirror is an address that begins with https://, not {self.mirror!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

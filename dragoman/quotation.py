@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import WEIGHTS_FILE, Direction, fingerprint
-from dragoman.config import DragomanError
+from dragoman.checkpoint import TEXT_FACT, WEIGHTS_FILE, Direction, fingerprint
+from dragoman.config import VERSION, DragomanError
 from dragoman.fetching import checksum
 from dragoman.files import write_atomically
 from dragoman.inference.ctranslate2_engine import MODEL_FILE
@@ -19,7 +20,8 @@ from dragoman.inference.evaluation import METRICS, paired_bootstrap
 from dragoman.options import CompareConfig, EvaluateConfig
 from dragoman.text.corpus import Pair
 
-_SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long", "precision", "engine")
+_SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long")
+_VERSION = re.compile(r"\|version:[^|]*")  # of sacreBLEU, whose versions count alike
 
 
 def describe_evaluation(
@@ -28,8 +30,18 @@ def describe_evaluation(
     pairs: Sequence[Pair],
     translations: Sequence[str],
     scores: dict[str, float | str],
+    computing: str,
 ) -> dict[str, Any]:
-    """What to keep of an evaluation; JSON values only."""
+    """What to keep of an evaluation; JSON values only.
+
+    Args:
+        config: what was asked for.
+        direction: of the model, with what is known about it.
+        pairs: the test text.
+        translations: one for each pair.
+        scores: as all_scores counts them.
+        computing: what computed the translations (SearchEngine.computing).
+    """
     lines = [
         {"source": source, "reference": target, "translation": translation}
         for (source, target), translation in zip(pairs, translations, strict=True)
@@ -40,6 +52,7 @@ def describe_evaluation(
         "text": {"name": ", ".join(config.test), "lines": len(pairs), "sha256": _fingerprint(pairs)},
         "weights": {"folder": config.folder, "sha256": _weights(Path(config.folder))},
         "settings": asdict(config),
+        "software": f"dragoman {VERSION}, {computing}",
         "model": direction.facts,
         "lines": lines,
     }
@@ -65,8 +78,9 @@ def as_table(evaluation: dict[str, Any]) -> str:
         ("text", f"{text['name']}, {text['lines']:,} lines<br>SHA-256 {text['sha256'][:16]}"),
         ("model", f"{evaluation['weights']['folder']}<br>SHA-256 {evaluation['weights']['sha256'][:16]}"),
         ("search", ", ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in _SEARCH)),
+        ("software", evaluation["software"]),
     ]
-    facts = ("training pairs", "training text (SHA-256)", "steps", "minutes", "seed")
+    facts = ("training pairs", TEXT_FACT, "steps", "minutes", "seed")
     rows += [(name, str(evaluation["model"][name])) for name in facts if name in evaluation["model"]]
     source, target = evaluation["languages"]
     return f"| {source} → {target} | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
@@ -81,8 +95,12 @@ def read_evaluation(path: str) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         texts = [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
-        numbers = [found["scores"][name] for name in METRICS if name in found["scores"]]
-        found["languages"][1] + "".join(texts)  # what is of another kind raises, and so does what is missing
+        scores = {name: found["scores"][name] for name in METRICS if name in found["scores"]}
+        numbers = list(scores.values())
+        found["languages"][1] + "".join(found["scores"][f"{name}_signature"] for name in scores)
+        "".join(
+            [*texts, found["text"]["sha256"], found["weights"]["sha256"]]
+        )  # what is of another kind raises, and so does what is missing
         float(sum(numbers)) / len(numbers) / len(texts)
         return dict(found, tokenized=bool(found["settings"]["tokenized"]))
     except OSError as error:
@@ -100,19 +118,46 @@ def compare(config: CompareConfig) -> int:
     systems, baselines = ([read_evaluation(path) for path in paths] for paths in (config.system, config.baseline))
     paths, everything = [*config.system, *config.baseline], [*systems, *baselines]
     for path, evaluation in zip(paths[1:], everything[1:], strict=True):
-        if _asked(evaluation) != _asked(everything[0]):
-            raise DragomanError(f"{path}: of another text than {paths[0]}, or scored in another way")
+        if _text(evaluation) != _text(everything[0]):
+            raise DragomanError(f"{path}: of another text than {paths[0]}")
+        if (own := _counting(evaluation)) != (others := _counting(everything[0])):
+            raise DragomanError(f"{path}: scored in another way than {paths[0]} ({own}; {others})")
     result = compare_runs(systems, baselines)
     print(_comparison_table(result), end="")
     if config.json:
-        content = {"system": config.system, "baseline": config.baseline, "result": result}
+        content = {
+            "text": systems[0]["text"],
+            "signatures": _counting(systems[0]),
+            "system": [_of_a_run(*one) for one in zip(config.system, systems, strict=True)],
+            "baseline": [_of_a_run(*one) for one in zip(config.baseline, baselines, strict=True)],
+            "result": result,
+        }
         write_atomically(Path(config.json), json.dumps(content, indent=1, ensure_ascii=False).encode())
     return 0
 
 
-def _asked(evaluation: dict[str, Any]) -> list[Any]:
-    lines = [(line["source"], line["reference"]) for line in evaluation["lines"]]
-    return [lines, evaluation["languages"], evaluation["tokenized"]]
+def of_one_kind(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Whether two evaluations may be runs of one system: the same text, search, counting and training text."""
+    ways = [
+        [_text(one), _counting(one), *(one["settings"][name] for name in _SEARCH), one["model"].get(TEXT_FACT)]
+        for one in (first, second)
+    ]
+    return ways[0] == ways[1]
+
+
+def _text(evaluation: dict[str, Any]) -> list[Any]:
+    return [evaluation["languages"], [(line["source"], line["reference"]) for line in evaluation["lines"]]]
+
+
+def _counting(evaluation: dict[str, Any]) -> str:
+    """The metrics and how they are counted, but for sacreBLEU's version."""
+    scores = evaluation["scores"]
+    signatures = {METRICS[name]: _VERSION.sub("", scores[f"{name}_signature"]) for name in METRICS if name in scores}
+    return ", ".join(f"{name} {signature}" for name, signature in signatures.items())
+
+
+def _of_a_run(path: str, evaluation: dict[str, Any]) -> dict[str, Any]:
+    return {"file": path} | {name: evaluation[name] for name in ("scores", "weights")}
 
 
 def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -123,7 +168,8 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         baselines: of another system, on the same text; as many, or none.
 
     Returns:
-        By metric: mean and, of several runs, standard deviation of both, and the p-value of each pair of runs.
+        By metric: mean and, of several runs, standard deviation of both, the p-value of each pair of runs, and
+        the signature of the resampling.
     """
     metrics = [name for name in METRICS if name in systems[0]["scores"]]
     found: dict[str, Any] = {name: {"system": _spread(systems, name)} for name in metrics}
@@ -134,6 +180,7 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
     for name in metrics if baselines else ():
         found[name] |= {"baseline": _spread(baselines, name), "p": [pair[name].p for pair in pairs]}
+        found[name]["resampling"] = pairs[0][name].signature
     return found
 
 

@@ -21,7 +21,7 @@ from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import METRICS
 from dragoman.model.precision import choose_device
 from dragoman.options import DownloadConfig, EvaluateConfig, ReproduceConfig
-from dragoman.quotation import as_table, compare_runs, read_evaluation, spread_in_words
+from dragoman.quotation import as_table, compare_runs, of_one_kind, read_evaluation, spread_in_words
 from dragoman.text.corpus import locate
 from dragoman.train import rehearse_training, train
 from dragoman.training.rehearsal import ImaginedText, Rehearsal, rehearse
@@ -56,10 +56,13 @@ class Recipe:
         """
         try:
             recipe = Recipe(**yaml.safe_load(path.read_text(encoding="utf-8")))
-            texts = [recipe.about, recipe.download, recipe.published, *recipe.train["train"], *recipe.evaluate["test"]]
+            texts = [recipe.train["train"], recipe.train.get("valid", []), recipe.evaluate["test"]]
             # What is of another kind raises, and so does what is missing.
-            "".join([*texts, *recipe.train.get("valid", []), recipe.train["source"], recipe.train["target"]])
+            "".join([recipe.about, recipe.download, recipe.published, recipe.train["source"], recipe.train["target"]])
+            "".join(sum(texts, list[str]()))
             sum([*recipe.seeds, *recipe.imagined.values()])
+            if not recipe.seeds or len({*recipe.seeds}) < len(recipe.seeds):
+                raise ValueError("seeds: each once, and at least one")
             return recipe
         except OSError as error:
             raise DragomanError(f"{path}: {error.strerror}; recipes/ has some") from None
@@ -72,9 +75,13 @@ def reproduce(config: ReproduceConfig) -> int:
     """Download, train with each seed, evaluate, and print the table; returns the exit code."""
     path = Path(config.recipe)
     recipe = Recipe.read(path)
+    config = replace(config, data=config.data or f"data/{recipe.download.replace(':', '-').replace('/', '-')}")
+    seeds = [int(seed) for seed in config.seeds] or recipe.seeds
     _say(recipe.about)
     if config.dry_run:
-        print("\n".join(_rehearse(recipe, config).lines()))
+        print("\n".join(_rehearse(recipe, config, seeds[0]).lines()))
+        if len(seeds) > 1:
+            print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
     out = Path(config.out or f"runs/{path.stem}")
     make_folder(out)
@@ -83,7 +90,7 @@ def reproduce(config: ReproduceConfig) -> int:
         download(DownloadConfig(name=recipe.download, out=config.data))
     write_atomically(out / "train.yaml", _settings(recipe, config.data).encode())
     evaluations = []
-    for seed in [int(seed) for seed in config.seeds] or recipe.seeds:
+    for seed in seeds:
         folder = out / f"seed-{seed}"
         arguments = ["--config", str(out / "train.yaml"), "--out", str(folder), "--seed", str(seed)]
         arguments += ["--device", config.device]
@@ -91,7 +98,7 @@ def reproduce(config: ReproduceConfig) -> int:
         if code := train(_training(arguments)):
             return code
         evaluations.append(_evaluate(recipe, config, folder))
-    _conclude(recipe, evaluations, out)
+    _conclude(recipe, _with_earlier(evaluations, out), out)
     return 0
 
 
@@ -129,6 +136,16 @@ def _evaluate(recipe: Recipe, config: ReproduceConfig, folder: Path) -> dict[str
     return read_evaluation(str(scores))
 
 
+def _with_earlier(evaluations: list[dict[str, Any]], out: Path) -> list[dict[str, Any]]:
+    """These runs and those of other seeds that were scored in the same way before, in the order of their seeds."""
+    seeds = {evaluation["model"]["seed"] for evaluation in evaluations}
+    for path in out.glob("seed-*/scores.json"):
+        earlier = read_evaluation(str(path))
+        if earlier["model"]["seed"] not in seeds and of_one_kind(earlier, evaluations[0]):
+            evaluations.append(earlier)
+    return sorted(evaluations, key=lambda evaluation: int(evaluation["model"]["seed"]))
+
+
 def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> None:
     """Print and keep the table of all seeds."""
     scores = compare_runs(evaluations)
@@ -137,7 +154,7 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     rows += f"| published | {recipe.published} |\n" if recipe.published else ""
     table = f"| {recipe.about} | |\n|---|---|\n{rows}"
     write_atomically(out / "results.md", f"{table}\n{chr(10).join(map(as_table, evaluations))}".encode())
-    kept = ("scores", "languages", "text", "weights", "settings", "model")
+    kept = ("scores", "languages", "text", "weights", "settings", "software", "model")
     content = {
         "recipe": recipe.about,
         "published": recipe.published,
@@ -150,16 +167,16 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     _say(f"all of it is in {out / 'results.md'} and {out / 'results.json'}")
 
 
-def _rehearse(recipe: Recipe, config: ReproduceConfig) -> Rehearsal:
+def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
     """What training would take, with the text or without."""
     out = Path(config.out or f"runs/{Path(config.recipe).stem}")
     there = _texts_are_there(recipe, config.data)
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "train.yaml")
         settings.write_text(_settings(recipe, config.data), encoding="utf-8")
-        place = out / f"seed-{recipe.seeds[0]}" if there else Path(folder)
+        place = out / f"seed-{seed}" if there else Path(folder)
         arguments = ["--config", str(settings), "--out", str(place), "--device", config.device]
-        training = _training([*arguments, "--seed", str(recipe.seeds[0])])
+        training = _training([*arguments, "--seed", str(seed)])
     if there:
         return rehearse_training(training)
     if not {"pairs", "length"} <= recipe.imagined.keys():

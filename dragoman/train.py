@@ -14,6 +14,7 @@ from dragoman.checkpoint import (
     CHECKPOINTS,
     LONGEST_FACT,
     RUN_FILE,
+    TEXT_FACT,
     WEIGHTS_FILE,
     Direction,
     ModelFolder,
@@ -125,7 +126,7 @@ def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | N
     torch.manual_seed(config.seed)
     report, store = text.train.report, text.train
     model = Transformer(_sized(config.model, text))
-    facts = {"training pairs": report.pairs, "training text (SHA-256)": report.fingerprint, "seed": config.seed}
+    facts = {"training pairs": report.pairs, TEXT_FACT: report.fingerprint, "seed": config.seed}
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())

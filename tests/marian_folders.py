@@ -52,6 +52,7 @@ def opus(folder: Path, separate: bool = False, zero: bool = False, **changes: An
         state |= {"lm_head.weight": decoder} | ({} if separate else {"model.shared.weight": encoder})
         assert not model.load_state_dict(state, strict=False).unexpected_keys
     model.generation_config.bad_words_ids = [[sizes[1] - 1]]
+    model.generation_config.renormalize_logits = True
     model.save_pretrained(folder)
     (folder / "tokenizer_config.json").write_text(json.dumps({
         "tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "fr", "separate_vocabs": separate,

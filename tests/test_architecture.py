@@ -56,6 +56,7 @@ FLOORS = [
         "training.signals",
         "training.loss",
         "training.optimizer",
+        "training.moving_average",
         "training.recorder",
         "training.progress",
         "training.distributed",

@@ -10,6 +10,7 @@ import pytest
 from small_models import LINES, small_model
 
 from dragoman.cli import main
+from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,6 +61,14 @@ def test_ctranslate2_and_sentencepiece_are_enough(tmp_path: Path) -> None:
     python = environment(tmp_path / "env", "ctranslate2", "sentencepiece")
     (expected,) = Translator(small_model()).translate(LINES[6:7])
     assert run_the_card(python, out, LINES[6]).strip() == str([expected.text])
+
+
+@pytest.mark.slow
+def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
+    out = exported(tmp_path, "onnx")
+    python = environment(tmp_path / "env", "onnxruntime", "numpy", "sentencepiece")
+    (expected,) = Translator(small_model()).translate(LINES[6:7], SearchConfig(beam=1, length_penalty=0.0))
+    assert run_the_card(python, out, LINES[6]).strip() == expected.text
 
 
 @pytest.mark.slow

@@ -248,6 +248,12 @@ def test_a_mirror_is_only_for_the_list(capsys: pytest.CaptureFixture[str]) -> No
     assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("mirror", ["mirror.example/m30k", "ftp://mirror.example", "https://mirror.exämple"])
+def test_a_mirror_is_an_address(mirror: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["download", "multi30k", "--mirror", mirror]) == 2
+    assert "a mirror is an address that begins with https://, not " in capsys.readouterr().err
+
+
 SGML = '<{kind} setid="x"><doc docid="d"><p>\n<seg id="1">{a}</seg>\n<seg id="2">{b}</seg>\n</p></doc></{kind}>'
 
 
@@ -286,12 +292,19 @@ def test_test_sets_come_through_sacrebleu(
 
 
 def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
-    news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    news: tuple[LocalServer, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, _ = news
-    server.files["/news.tgz"] = b"other bytes"
+    whole, server.files["/news.tgz"] = server.files["/news.tgz"], b"other bytes"
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 1
-    assert "news/full: sacreBLEU could not get it" in capsys.readouterr().err
+    assert "MD5 sum of downloaded file was incorrect" in caplog.text
+    assert "news/full: sacreBLEU could not get it (see above); try again" in capsys.readouterr().err
+    server.files["/news.tgz"] = whole
+    assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
+    capsys.readouterr()
     assert main(["download", "sacrebleu:news/ful:en-de"]) == 1
     assert "no test set 'news/ful'; did you mean news/full?" in capsys.readouterr().err
     assert main(["download", "sacrebleu:news/full:de-en"]) == 1
@@ -336,7 +349,8 @@ def test_data_sets_of_the_hub_come_through_datasets(tmp_path: Path, capsys: pyte
     assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 0
     pairs = list(read_pairs([str(tmp_path / "data" / "sayings-default-train")], "en", "de"))
     assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
-    assert "2 pairs by datasets" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.index("licence: not stated") < shown.index("2 lines")
     (folder / "train.jsonl").write_text('{"text": "no translation"}\n')
     assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 1
     assert "has no column translation but text" in capsys.readouterr().err

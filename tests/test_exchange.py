@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import yaml
 from small_models import LINES, small_model
 
 from dragoman.cli import main
+from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.interop import ctranslate2
 
 NEEDED = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "ctranslate2", "onnx": "onnxruntime"}
 
@@ -45,7 +48,7 @@ def test_an_export_proves_itself(to: str, model: Path, capsys: pytest.CaptureFix
     assert parity["identical"] == {"1": 10, "4": 10}
     assert parity["bleu"]["4"][0] == parity["bleu"]["4"][1]
     assert "# en → ne" in (out / "README.md").read_text()
-    assert not list(model.parent.glob("*.partial"))
+    assert not [path for path in model.parent.iterdir() if path.name.startswith(".")]
 
 
 def test_an_argos_package_is_one_file(model: Path) -> None:
@@ -94,6 +97,45 @@ def test_exporting_again_replaces_an_export_and_nothing_else(model: Path, capsys
     assert main(["export", str(model), "--to", "ctranslate2", "--out", str(model)]) == 1
 
 
+def test_a_folder_comes_back_where_the_new_one_can_not_take_its_place(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(model, "ctranslate2")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    rename = Path.rename
+
+    def refuse(self: Path, target: Path) -> Path:
+        if self.name == "new":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return rename(self, target)
+
+    again = ["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", refuse)
+        assert main(again) == 1
+    assert "can't be written (Device or resource busy)" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in model.parent.iterdir() if path.name.startswith(".")) == []
+
+
+def test_a_link_stays_a_link(model: Path) -> None:
+    place, link = model.parent / "disk" / "place", model.parent / "link"
+    place.mkdir(parents=True)
+    link.symlink_to(place)
+    for _ in range(2):
+        assert main(["export", str(model), "--to", "ctranslate2", "--out", str(link), "--sentences", "2"]) == 0
+        assert link.is_symlink()
+        assert (place / "parity.json").is_file()
+
+
+def test_the_folder_in_which_one_is_will_do(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = model.parent / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", ".", "--sentences", "2"]) == 0
+    assert (here / "parity.json").is_file()
+
+
 def test_an_export_is_no_model_folder(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = export(model, "ctranslate2")
     again = ["export", str(out), "--to", "huggingface", "--out", str(model.parent / "again")]
@@ -105,8 +147,6 @@ def test_a_failed_proof_is_a_failed_export(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ctranslate2", reason="needs ctranslate2")
-    from dragoman.interop import ctranslate2
-
     right = ctranslate2.sinusoids
     monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
     out = model.parent / "out"
@@ -195,6 +235,50 @@ def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
         out = folder / f"tuned-{to}"
         assert main(["export", str(folder / "tuned"), "--to", to, "--out", str(out), "--sentences", "5"]) == 0
     assert "identical" in capsys.readouterr().err
+
+
+def test_a_fault_in_a_quantized_export_shows_without_references(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there are none, no BLEU could tell it from rounding."""
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
+    arguments = ["export", str(model), "--to", "ctranslate2", "--quantization", "int8", "--sentences", "6", "--out"]
+    assert main([*arguments, str(model.parent / "good")]) == 0
+    assert "first the same in float32" in capsys.readouterr().err
+    right = ctranslate2.sinusoids
+    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    assert main([*arguments, str(model.parent / "bad")]) == 1
+    assert "the two sides do not agree" in capsys.readouterr().err
+    assert not (model.parent / "bad").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["ctranslate2", "onnx"])
+def test_the_card_of_a_model_that_was_imported_knows_its_subwords(to: str, model: Path) -> None:
+    """They are numbered by a list, and begin with a tag."""
+    pytest.importorskip("transformers", reason="needs transformers")
+    from marian_folders import TAG, opus
+
+    imported = model.parent / "imported"
+    arguments = [
+        "import",
+        str(opus(model.parent / "opus")),
+        "--out",
+        str(imported),
+        "--target",
+        "ne",
+        "--sentences",
+        "5",
+    ]
+    assert main(arguments) == 0
+    out = export(imported, to)
+    line = f"{TAG} {LINES[4]}"
+    code = (out / "README.md").read_text().split("```python\n")[1].split("```")[0].replace("…", line)
+    run = subprocess.run([sys.executable, "-c", code], cwd=out, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    beam = {"ctranslate2": 4, "onnx": 1}[to]
+    (expected,) = Translator.load(imported).translate([line], SearchConfig(beam=beam, length_penalty=0.0))
+    assert run.stdout.strip() == (str([expected.text]) if to == "ctranslate2" else expected.text)
 
 
 @pytest.mark.slow

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from evaluations import LINES, evaluation
 from small_models import small_model
 
+import dragoman
 from dragoman.checkpoint import Direction, fingerprint
 from dragoman.cli import main
 from dragoman.inference.evaluation import paired_bootstrap
@@ -80,6 +82,22 @@ def test_tokenised_text_is_scored_as_such_or_warned_of(
     assert read_evaluation(str(tmp_path / "scores.json"))["tokenized"]
 
 
+def test_what_computed_is_told_as_it_was_and_not_as_it_was_asked_for(tmp_path: Path, model_folder: Path) -> None:
+    (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
+    scores = tmp_path / "scores.json"
+    arguments = ["--test", str(tmp_path / "test.tsv"), "--device", "cpu", "--json", str(scores)]
+    for precision in ("fp32", "bf16"):
+        assert main(["evaluate", str(model_folder), *arguments, "--precision", precision]) == 0
+        software = json.loads(scores.read_text())["software"]
+        assert software == f"dragoman {dragoman.__version__}, torch {torch.__version__}, {precision} on cpu"
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
+    out = tmp_path / "exported"
+    assert main(["export", str(model_folder), "--to", "ctranslate2", "--quantization", "int8", "--out", str(out)]) == 0
+    assert main(["evaluate", str(out), *arguments]) == 0
+    assert ", int8" in json.loads(scores.read_text())["software"]
+    assert ", int8" in as_table(json.loads(scores.read_text()))
+
+
 # ---- several
 
 
@@ -114,7 +132,11 @@ def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: p
     out = tmp_path / "result.json"
     assert main(["compare", "--baseline", *bad, "--system", *good, "--json", str(out)]) == 0
     shown = capsys.readouterr().out
-    result = json.loads(out.read_text())["result"]
+    kept = json.loads(out.read_text())
+    result = kept["result"]
+    assert [one["file"] for one in kept["system"] + kept["baseline"]] == [*good, *bad]
+    assert {one["weights"]["sha256"] for one in kept["system"]} == {"cd" * 32}
+    assert "bs:1000|seed:12345" in result["bleu"]["resampling"]
     means = [result["bleu"][side]["mean"] for side in ("baseline", "system")]
     assert "| metric | baseline | system | difference | p |" in shown
     assert f"| BLEU | {means[0]:.2f} ± " in shown
@@ -130,7 +152,26 @@ def test_tokenised_evaluations_compare_among_themselves(tmp_path: Path, capsys: 
     assert "BLEU of lowercased tokens" in capsys.readouterr().out
     raw = written(tmp_path / "raw.json", evaluation(3))
     assert main(["compare", "--baseline", raw, "--system", paths[1]]) == 1
-    assert f"{raw}: of another text than {paths[1]}, or scored in another way" in capsys.readouterr().err
+    assert f"{raw}: scored in another way than {paths[1]} (BLEU nrefs:1|" in capsys.readouterr().err
+
+
+def test_scores_counted_otherwise_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, third = (evaluation(seed) for seed in (1, 2, 3))
+    second["scores"]["bleu_signature"] = second["scores"]["bleu_signature"].replace("tok:13a", "tok:char")
+    third["scores"]["bleu_signature"] = third["scores"]["bleu_signature"].replace("version:2", "version:1")
+    fourth = evaluation(4)
+    del fourth["scores"]["chrfpp"]
+    files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate((first, second, third, fourth), start=1)]
+    for other in (files[1], files[3]):
+        assert main(["compare", "--system", files[0], other]) == 1
+        assert f"{other}: scored in another way than {files[0]}" in capsys.readouterr().err
+    assert main(["compare", "--system", files[0], files[2]]) == 0  # versions of sacreBLEU count alike
+
+
+def test_a_run_counts_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "1.json", evaluation())
+    assert main(["compare", "--system", path, path]) == 2
+    assert "--system names a file twice" in capsys.readouterr().err
 
 
 def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,6 +191,8 @@ def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixt
         json.dumps(evaluation() | {"languages": []}),
         json.dumps(evaluation() | {"lines": [{"source": 1, "reference": "b", "translation": "c"}]}),
         json.dumps(evaluation() | {"scores": {"bleu": "much"}}),
+        json.dumps(evaluation() | {"scores": {"bleu": 30.0}}),
+        json.dumps(evaluation() | {"weights": {}}),
         "[" * 100_000,
     ],
 )

@@ -51,6 +51,13 @@ def test_the_results_page_is_what_the_results_say() -> None:
     assert run(f'{sys.executable} -c "{script}"', ROOT / "benchmarks") == page
 
 
+def test_the_figures_are_what_the_results_say() -> None:
+    script = "from headline import into_readme as f; import sys; print(f(open(sys.argv[1]).read()), end='')"
+    page = run(f'{sys.executable} -c "{script}" {ROOT / "README.md"}', ROOT / "benchmarks")
+    assert page == README
+    assert page.count("times") > 3
+
+
 @pytest.mark.timeout(300)
 def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     phrasebook = generate_phrasebook()

@@ -16,7 +16,7 @@ from dragoman import reproduce as reproduce_module
 from dragoman.arguments import TRAIN, parse
 from dragoman.checkpoint import fingerprint
 from dragoman.cli import main
-from dragoman.config import TrainConfig
+from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.transformer import Transformer
 from dragoman.reproduce import Recipe
 from dragoman.sources import SOURCES
@@ -112,6 +112,39 @@ def test_an_interrupted_one_continues(recipe: Path, monkeypatch: pytest.MonkeyPa
     assert (recipe.parent / "out" / "results.md").exists()
 
 
+def test_other_seeds_join_those_that_are_there(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seeds in (["2"], ["1"]):
+        assert run(recipe, "--seeds", *seeds) == 0
+    results = json.loads((recipe.parent / "out" / "results.json").read_text())
+    assert [one["model"]["seed"] for one in results["runs"]] == [1, 2]
+    assert "(2 runs)" in capsys.readouterr().out
+    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"beam": 1}}))
+    assert run(recipe, "--seeds", "1") == 0  # seed 2 was scored in another way
+    assert len(json.loads((recipe.parent / "out" / "results.json").read_text())["runs"]) == 1
+
+
+@pytest.mark.parametrize("seeds", [["1", "01"], ["one"], ["²"], ["-1"]])
+def test_seeds_are_whole_numbers_each_once(seeds: list[str], recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(recipe, "--seeds", *seeds) != 0
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_text_has_a_folder_of_its_own(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that other text with the names train and val is not taken for it."""
+    asked = []
+
+    def download(config: Any) -> int:
+        asked.append(config.out)
+        raise DragomanError("no network")
+
+    monkeypatch.setattr(reproduce_module, "download", download)
+    monkeypatch.chdir(recipe.parent)
+    (recipe.parent / "data").mkdir()
+    write_corpus(recipe.parent / "data")
+    assert main(["reproduce", str(recipe), "--out", "out"]) == 1
+    assert asked == ["data/multi30k"]
+
+
 def test_what_is_missing_is_downloaded_first(
     recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,6 +168,7 @@ def test_a_dry_run_trains_nothing(recipe: Path, capsys: pytest.CaptureFixture[st
     shown = capsys.readouterr()
     assert "text: 100 pairs, " in shown.out
     assert "time: 6 steps (" in shown.out
+    assert "seeds: 1, 2: 2 such runs" in shown.out
     assert not list((recipe.parent / "out").rglob("*.safetensors"))
     (recipe.parent / "train.xx").unlink()
     assert run(recipe, "--dry-run") == 0
@@ -167,6 +201,10 @@ def test_training_can_be_rehearsed_by_itself(tmp_path: Path, capsys: pytest.Capt
         {"train": {"source": "en", "target": "xx"}},
         {"evaluate": {}},
         {"seeds": ["one"]},
+        {"seeds": []},
+        {"seeds": [1, 1]},
+        {"train": SMALL["train"] | {"train": "train"}},
+        {"evaluate": SMALL["evaluate"] | {"test": "valid"}},
         {"unknown": 1},
     ],
 )

@@ -50,12 +50,18 @@ class CTranslate2Engine:
         library = needed("ctranslate2", "ctranslate2")
         self.config = config
         self._vocabulary = vocabulary
+        self._version = library.__version__
         try:
             self._translator = library.Translator(
                 str(folder), device=device, inter_threads=workers, intra_threads=threads
             )
         except (RuntimeError, ValueError) as error:
             raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
+
+    @property
+    def computing(self) -> str:
+        """As SearchEngine.computing."""
+        return f"ctranslate2 {self._version}, {self._translator.compute_type} on {self._translator.device}"
 
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first.
@@ -74,15 +80,23 @@ class CTranslate2Engine:
         """
         longest = self.config.max_length - 1
         require_room(config, longest)
-        limit = min(max(max(map(len, sources)) + config.max_length, config.min_length), longest)
-        return self.hypotheses(sources, config, limit)
+        limits = [min(max(len(source) + config.max_length, config.min_length), longest) for source in sources]
+        found = self.hypotheses(sources, config, max(limits))
+        # One call knows only one limit. Where all hypotheses ended before their own, that made no difference.
+        beyond = [i for i, some in enumerate(found) if max(len(one.tokens) for one in some) >= limits[i]]
+        for limit in {limits[i] for i in beyond}:
+            places = [i for i in beyond if limits[i] == limit]
+            again = self.hypotheses([sources[i] for i in places], config, limit)
+            for place, some in zip(places, again, strict=True):
+                found[place] = some
+        return [some[: config.n_best] for some in found]
 
     def hypotheses(self, sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
-        """The same for translations of at most so many subwords."""
+        """All hypotheses that CTranslate2 returns for translations of at most so many subwords."""
         found = self._translate(sources, config, limit)
         # Forbidding the symbols that are never written would change all probabilities a little: CTranslate2 normalises
         # what is left. So that is only done where one was written after all.
-        wrong = [i for i, some in enumerate(found) if any(token < EOS for token in some[0].tokens)]
+        wrong = [i for i, some in enumerate(found) if any(token < EOS for one in some for token in one.tokens)]
         again = self._translate([sources[i] for i in wrong], config, limit, _NEVER_WRITTEN)
         for place, some in zip(wrong, again, strict=True):
             found[place] = some
@@ -105,7 +119,7 @@ class CTranslate2Engine:
             return_scores=True,
             return_end_token=True,
         )
-        return [self._competing(result, config) for result in found]
+        return [self._competing(result, config, limit) for result in found]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS."""
@@ -136,14 +150,14 @@ class CTranslate2Engine:
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
 
-    def _competing(self, result: Any, config: SearchConfig) -> list[Hypothesis]:
+    def _competing(self, result: Any, config: SearchConfig, limit: int) -> list[Hypothesis]:
         penalty = LengthPenalty(config.length_penalty)
         found = []
         for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
             ids = self._vocabulary.target.ids(pieces)
-            tokens = ids[:-1] if ids and ids[-1] == EOS else ids
+            tokens = ids[:-1] if ids and ids[-1] == EOS else ids[:limit]  # one that found no end is longer by one
             found.append(Hypothesis(tokens, log_prob, log_prob / penalty(len(tokens) + 1)))
-        return sorted(found, key=lambda hypothesis: -hypothesis.score)[: config.n_best]
+        return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
 def choose_engine(folder: Path, asked: EngineName) -> EngineName:

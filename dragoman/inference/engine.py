@@ -27,6 +27,10 @@ class SearchEngine(Protocol):
 
     config: ModelConfig
 
+    @property
+    def computing(self) -> str:
+        """What computes, and how, for people: a score depends on it a little."""
+
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """As Engine.search."""
 
@@ -53,6 +57,11 @@ class Engine:
         self.device = device
         self.autocast = autocast
         self._made: tuple[tuple[list[tuple[int, int]], list[float]], StepwiseDecoder] | None = None
+
+    @property
+    def computing(self) -> str:
+        """As SearchEngine.computing."""
+        return f"torch {torch.__version__}, {'bf16' if self.autocast else 'fp32'} on {self.device.type}"
 
     @torch.inference_mode()
     def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:

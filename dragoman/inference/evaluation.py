@@ -108,7 +108,9 @@ class Difference:
     interval: float
     """Half the width of the 95 % confidence interval of the second system's score."""
     p: float
-    """How likely a difference at least as large would be by chance."""
+    """How likely a difference at least as large would be by chance, as sacreBLEU counts it."""
+    signature: str
+    """sacreBLEU's, with the number of samples and their seed."""
 
 
 def paired_bootstrap(
@@ -133,13 +135,13 @@ def paired_bootstrap(
         _require_pairs(hypotheses, references)
     named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     metrics = _metrics(language, tokenized)
-    _, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_SAMPLES)()
+    signatures, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_SAMPLES)()
     found = {}
     for metric, name in zip(metrics, (name for name in results if name != "System"), strict=True):
         before, after = cast(list[Result], results[name])
         # sacreBLEU counts the samples that differ by more than the whole: where nothing differs, none does.
         chance = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
-        found[metric] = Difference(float(after.ci or 0.0), chance)
+        found[metric] = Difference(float(after.ci or 0.0), chance, str(signatures[name]))
     return found
 
 

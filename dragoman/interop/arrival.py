@@ -19,11 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder, put_weights, read_weights
+from dragoman.checkpoint import Direction, ModelFolder, build_model, read_weights
 from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.interop.marian import Weights, layers_from_marian
 from dragoman.model.embedding import sinusoids
-from dragoman.model.transformer import Transformer
 from dragoman.text.subword import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
 IMPORTED_FACT = "imported from"
@@ -52,6 +51,8 @@ class Arrival:
     loaded: ModelFolder
     rows: tuple[list[int], list[int]]
     """Marian's number of each of Dragoman's source and target subwords; -1 where it has none."""
+    absent: list[int]
+    """Target subwords that Marian has no probability for."""
 
 
 def read_marian(folder: Path, source: str = "", target: str = "") -> Arrival:
@@ -73,17 +74,20 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> Arrival:
     target_numbers = _read_numbers(folder / "target_vocab.json") if separate else numbers
     tensors = _read_tensors(folder)
     sides = (_arrange(numbers, settings, folder), _arrange(target_numbers, settings, folder))
+    for name, side in (("vocab_size", sides[0]), ("decoder_vocab_size", sides[1])):
+        if (size := settings.get(name)) not in (None, max(side.rows) + 1):
+            raise DragomanError(
+                f"{folder}: {name} is {size} in config.json, but there are {max(side.rows) + 1:,} subwords"
+            )
     weights, has_bias = _weights(tensors, settings, sides, folder)
     config = _config(settings, sides, weights, has_bias, folder)
     names = _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
     source, target = source or str(names.get("source_lang") or ""), target or str(names.get("target_lang") or "")
     if not source or not target:
         raise ConfigError(f"{folder}: does not say its languages; give them with --source and --target")
-    model = Transformer(config)
-    put_weights(model, weights, folder / "model.safetensors")
     direction = Direction(source, target, {IMPORTED_FACT: folder.resolve().name})
-    loaded = ModelFolder(model.eval(), _vocabulary(folder, sides), direction)
-    return Arrival(loaded, (sides[0].rows, sides[1].rows))
+    loaded = ModelFolder(build_model(config, weights, folder), _vocabulary(folder, sides), direction)
+    return Arrival(loaded, (sides[0].rows, sides[1].rows), sides[1].absent)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -117,6 +121,9 @@ def _require_kind(folder: Path, settings: dict[str, Any]) -> None:
     ):
         if settings.get(name, wanted) != wanted:
             raise DragomanError(f"{folder}: {name} is {settings[name]} in its config.json, which transformers ignores")
+    for name in ("transformers_weights", "quantization_config", "auto_map"):
+        if settings.get(name):
+            raise DragomanError(f"{folder}: its config.json has {name}: {_CURE}")
     for ours, theirs in (("attention_heads", "attention heads"), ("ffn_dim", "feed-forward width")):
         if settings.get(f"encoder_{ours}") != settings.get(f"decoder_{ours}"):
             raise DragomanError(f"{folder}: encoder and decoder differ in {theirs}; Dragoman has one number for both")
@@ -145,9 +152,11 @@ def _arrange(numbers: dict[str, int], settings: dict[str, Any], folder: Path) ->
     if not all(0 <= number < len(numbers) for number in numbered):
         raise DragomanError(f"{folder}: config.json numbers a special token beyond the {len(numbers):,} in vocab.json")
     (pad, eos, start), unk = numbered, numbers[SPECIALS[1]]
+    pad = numbers.get(SPECIALS[0], pad)  # config.json has the source's
     # The row that the decoder starts from is <s>'s. Where that is <pad>'s, Dragoman's <pad>, which nothing ever looks
-    # at, has none; where it is another's, such as </s>'s, that one keeps it, too.
-    rows, absent = [-1 if start == pad else pad, unk, start, eos], [0] if start == pad else []
+    # at, has none, and neither gets probability: transformers added that row to what Marian had learnt. Where it is
+    # another's, such as </s>'s, that one keeps it, too.
+    rows, absent = [-1 if start == pad else pad, unk, start, eos], [0, 2] if start == pad else []
     absent += [2] if start in (eos, unk) else []
     rest = [number for number in range(len(numbers)) if number not in rows]
     named = [by_number[number] for number in rest]
@@ -168,7 +177,6 @@ def _weights(
     decoder = _take(left, ["model.decoder.embed_tokens.weight", "model.shared.weight"], path)
     tied = settings.get("tie_word_embeddings", True)
     head = decoder if tied and "lm_head.weight" not in left else _take(left, ["lm_head.weight"], path)
-    bias = left.pop("final_logits_bias", torch.zeros(1, len(head)))
     for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens"):
         left.pop(f"model.{name}.weight", None)
     left.pop("lm_head.weight", None)
@@ -179,6 +187,7 @@ def _weights(
             raise DragomanError(
                 f"{path}: an embedding is {shape}, but there are {max(side.rows) + 1:,} {name} subwords"
             )
+    bias = left.pop("final_logits_bias", torch.zeros(1, len(head)))
     if bias.shape != (1, len(head)):
         raise DragomanError(f"{path}: final_logits_bias is {tuple(bias.shape)}, not {(1, len(head))}")
     weights = layers_from_marian(left)
@@ -208,9 +217,10 @@ def _drop_positions(tensors: Weights, path: Path) -> None:
     """Forget tables of positions, which are sinusoids in two halves or else can't be kept."""
     for side in ("encoder", "decoder"):
         table = tensors.pop(f"model.{side}.embed_positions.weight", None)
-        if table is not None and not torch.allclose(
-            table, sinusoids(table.size(0), table.size(1), "halves"), atol=2e-3
-        ):
+        if table is None:
+            continue
+        even = table.dim() == 2 and table.size(1) % 2 == 0
+        if not even or not torch.allclose(table, sinusoids(table.size(0), table.size(1), "halves"), atol=2e-3):
             raise DragomanError(f"{path}: the positions of the {side} are no sinusoids; transformers would ignore them")
 
 

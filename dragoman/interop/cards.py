@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 from dragoman.checkpoint import ModelFolder
 from dragoman.interop.parity import Parity
+from dragoman.text.subword import LIST_FILE, TARGET_LIST_FILE, Vocabulary
 
 _CTRANSLATE2 = """import ctranslate2
 import sentencepiece
 
 source = sentencepiece.SentencePieceProcessor(model_file="{source}")
 target = sentencepiece.SentencePieceProcessor(model_file="{target}")
-translator = ctranslate2.Translator(".")
+translator = ctranslate2.Translator("."){cut}
 lines = ["…"]
-results = translator.translate_batch(source.encode(lines, out_type=str), beam_size=4, length_penalty=0.6)
+results = translator.translate_batch({pieces}, beam_size=4, length_penalty=0.6)
 print([target.decode(result.hypotheses[0]) for result in results])"""
 _HUGGINGFACE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -24,14 +27,14 @@ import argostranslate.translate
 
 argostranslate.package.install_from_path("{package}.argosmodel")
 print(argostranslate.translate.translate("…", "{from_code}", "{to_code}"))"""
-_ONNX = """import numpy as np
+_ONNX = """{head}import numpy as np
 import onnxruntime
 import sentencepiece
 
 source = sentencepiece.SentencePieceProcessor(model_file="{source}")
 target = sentencepiece.SentencePieceProcessor(model_file="{target}")
-encoder, decoder = (onnxruntime.InferenceSession(f"{{name}}.onnx") for name in ("encoder", "decoder"))
-ids = np.array([[*source.encode("…"), 3]])  # 3 is </s>
+encoder, decoder = (onnxruntime.InferenceSession(f"{{name}}.onnx") for name in ("encoder", "decoder")){cut}{lists}
+ids = np.array([[*{ids}, 3]])  # 3 is </s>
 keys, values = encoder.run(None, {{"source": ids}})
 past, tokens = [keys[:, :, :, :0], values[:, :, :, :0]], [2]  # 2 is <s>
 while tokens[-1] != 3 and len(tokens) < 100:
@@ -39,7 +42,33 @@ while tokens[-1] != 3 and len(tokens) < 100:
     inputs = [ids, last, position, keys, values, *past]
     logits, *past = decoder.run(None, {{node.name: x for node, x in zip(decoder.get_inputs(), inputs)}})
     tokens.append(int(logits[0].argmax()))
-print(target.decode([token for token in tokens if token > 3]))"""
+print(target.decode([{token} for token in tokens if token > 3]))"""
+_OWN_NUMBERS = {
+    "head": "",
+    "cut": "",
+    "lists": "",
+    "pieces": "source.encode(lines, out_type=str)",
+    "ids": 'source.encode("…")',
+    "token": "token",
+}
+# Subwords that are numbered by a list beside the SentencePiece models, as Marian's are.
+_LISTED = {
+    "head": "import json\n\n",
+    "cut": """
+
+
+def cut(line):  # a tag such as >>fra<< is one subword
+    tag, mark, text = line.partition("<<") if line.startswith(">>") else ("", "", line)
+    return [tag + mark] * bool(tag) + source.encode(text, out_type=str)
+
+""",
+    "pieces": "[cut(line) for line in lines]",
+    "ids": '[numbers.get(piece, 1) for piece in cut("…")]',
+    "token": "written[token]",
+}
+_LISTS = """
+read, written = (json.load(open(name, encoding="utf-8")) for name in ({lists}))
+numbers = {{piece: number for number, piece in enumerate(read)}}"""
 _CODE = {"ctranslate2": _CTRANSLATE2, "huggingface": _HUGGINGFACE, "argos": _ARGOS, "onnx": _ONNX}
 _LIBRARIES = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "argos-translate", "onnx": "onnx"}
 
@@ -54,16 +83,26 @@ def card(loaded: ModelFolder, target: str, parity: Parity, package: str = "") ->
         package: name of the Argos package.
     """
     codes = (loaded.direction.source, loaded.direction.target)
-    files = ("sentencepiece.model",) * 2 if loaded.vocabulary.joint else ("source.spm", "target.spm")
-    code = _CODE[target].format(source=files[0], target=files[1], package=package, from_code=codes[0], to_code=codes[1])
+    code = _CODE[target].format(package=package, from_code=codes[0], to_code=codes[1], **_subwords(loaded.vocabulary))
     facts = "".join(f"| {name} | {value} |\n" for name, value in loaded.direction.facts.items() if _is_plain(value))
     proof = "\n".join(line.strip() for line in parity.lines())
     return (
-        f"---\nlanguage:\n- {codes[0]}\n- {codes[1]}\npipeline_tag: translation\nlibrary_name: {_LIBRARIES[target]}\n"
-        f"tags:\n- translation\n- dragoman\n---\n# {codes[0]} → {codes[1]}\n\n"
+        f"---\nlanguage:\n- {json.dumps(codes[0])}\n- {json.dumps(codes[1])}\npipeline_tag: translation\n"
+        f"library_name: {_LIBRARIES[target]}\ntags:\n- translation\n- dragoman\n---\n# {codes[0]} → {codes[1]}\n\n"
         f"A Transformer of {loaded.model.num_parameters:,} parameters, trained with Dragoman and exported.\n\n"
         f"```python\n{code}\n```\n\n{proof}\n" + (f"\n| | |\n|---|---|\n{facts}" if facts else "")
     )
+
+
+def _subwords(vocabulary: Vocabulary) -> dict[str, str]:
+    """How a program comes from text to subwords and back."""
+    files = vocabulary.files()
+    source, target = ("sentencepiece.model",) * 2 if vocabulary.joint else ("source.spm", "target.spm")
+    names = {"source": source, "target": target}
+    if LIST_FILE not in files:
+        return names | _OWN_NUMBERS
+    lists = [LIST_FILE, TARGET_LIST_FILE if TARGET_LIST_FILE in files else LIST_FILE]
+    return names | _LISTED | {"lists": _LISTS.format(lists=", ".join(map(json.dumps, lists)))}
 
 
 def _is_plain(value: object) -> bool:

@@ -112,6 +112,7 @@ def _model_config(config: ModelConfig) -> dict[str, Any]:
         "is_encoder_decoder": True,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
+        "forced_eos_token_id": EOS,  # or Marian's configuration puts its own number there
         "decoder_start_token_id": BOS,
         "dtype": "float32",
     }

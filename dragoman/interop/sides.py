@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, PAD, ModelConfig, SearchConfig
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.extras import needed
 from dragoman.inference.ctranslate2_engine import CTranslate2Engine
 from dragoman.inference.rules import NEVER_WRITTEN
@@ -27,6 +27,8 @@ from dragoman.text.subword import Vocabulary
 
 class CTranslate2Side:
     """A folder written for CTranslate2."""
+
+    absent: Sequence[int] = ()
 
     def __init__(self, folder: Path, vocabulary: Vocabulary, config: ModelConfig, exact: bool) -> None:
         """Load it; exact says whether its weights are in float32."""
@@ -59,16 +61,19 @@ class HuggingFaceSide:
 
     exact = True
 
-    def __init__(self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None) -> None:
+    def __init__(
+        self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None, absent: Sequence[int] = ()
+    ) -> None:
         """Load it.
 
         Args:
             folder: what transformers reads.
             rows: where Marian has each of Dragoman's source and target subwords, -1 where it has none; None where
                 both number them alike.
+            absent: target subwords that Marian has no probability for.
 
         Raises:
-            DragomanError: transformers is not installed.
+            DragomanError: transformers is not installed, or can't load the folder.
         """
         library = needed("transformers", "huggingface")
         library.logging.set_verbosity_error()
@@ -76,9 +81,26 @@ class HuggingFaceSide:
         self.name = f"transformers {library.__version__}"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it would like a library that this tokenizer makes no use of
-            self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder))
-        self._model = library.AutoModelForSeq2SeqLM.from_pretrained(str(folder), dtype=torch.float32).eval()
+            try:
+                self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+                self._model = library.AutoModelForSeq2SeqLM.from_pretrained(
+                    str(folder), dtype=torch.float32, local_files_only=True
+                ).eval()
+            except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+                reason = str(error).strip().split("\n", 1)[0]
+                raise DragomanError(f"{folder}: transformers can't load it ({reason})") from None
         config = self._model.config
+        self.absent = absent
+        if rows is not None:  # a folder may come with habits of its own, such as never repeating words
+            never = {rows[1][token] for token in (PAD, UNK, BOS)} - {-1, config.eos_token_id}
+            self._model.generation_config = library.GenerationConfig(
+                decoder_start_token_id=config.decoder_start_token_id,
+                eos_token_id=config.eos_token_id,
+                pad_token_id=config.pad_token_id,
+                # Where <pad> is not one of the subwords that the model learnt, it takes no probability from them.
+                suppress_tokens=[rows[1][BOS]] if PAD in absent else sorted(never),
+                renormalize_logits=PAD in absent,
+            )
         self._source = list(rows[0]) if rows else list(range(config.vocab_size))
         self._target = list(rows[1]) if rows else list(range(config.decoder_vocab_size))
         self._from_source = {row: own for own, row in enumerate(self._source) if row >= 0}
@@ -116,9 +138,7 @@ class HuggingFaceSide:
                 decoder_input_ids=torch.tensor([[start, *(self._target[i] for i in target[:-1])]]),
             ).logits[0]
         rows = torch.tensor(self._target)
-        found = logits[:, rows.clamp(min=0)].float()
-        found[:, rows < 0] = float("nan")
-        return found.numpy()  # type: ignore[no-any-return]
+        return logits[:, rows.clamp(min=0)].float().numpy()  # type: ignore[no-any-return]
 
     def _own(self, row: list[int]) -> list[int]:
         """A row of generated ids, without the start, the end and what follows it."""
@@ -130,6 +150,7 @@ class OnnxSide:
     """Two graphs, run by onnxruntime."""
 
     exact = True
+    absent: Sequence[int] = ()
 
     def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
         """Load them.

@@ -88,8 +88,9 @@ class SubwordModel:
 class ListedModel(SubwordModel):
     """A SentencePiece model whose subwords have the ids that a list gives them, as in Marian's vocabularies.
 
-    What it cuts text into and the list does not have is UNK. A tag such as `>>fra<<` at the beginning of a line, which
-    tells a model of many languages the one to write, is a single subword where the list has it.
+    What it cuts text into and the list does not have is UNK; characters that it does not know can be in the list all
+    the same, as subwords of the other language. A tag such as `>>fra<<` at the beginning of a line, which tells a model
+    of many languages the one to write, is a single subword where the list has it.
     """
 
     def __init__(self, serialized: bytes, listed: Sequence[str], name: str = "the subword model") -> None:
@@ -109,8 +110,7 @@ class ListedModel(SubwordModel):
         self._places = {piece: place for place, piece in enumerate(self.listed)}
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its list of subwords must begin with {' '.join(SPECIALS)} and repeat none")
-        own = (self._processor.id_to_piece(i) for i in range(self._processor.get_piece_size()))
-        self._ids = [self._places.get(piece, UNK) for piece in own]
+        self._ordinary = {piece: place for piece, place in self._places.items() if place > EOS}
 
     def __len__(self) -> int:
         """Number of subwords, special symbols included."""
@@ -125,10 +125,10 @@ class ListedModel(SubwordModel):
         """The ids of each line, without BOS and EOS."""
         tagged = [self.split_tag(line) for line in lines]
         threads = os.cpu_count() or 1 if len(lines) > 256 else 1
-        found = self._processor.encode([line for _, line in tagged], out_type=int, num_threads=threads)
+        found = self._processor.encode([line for _, line in tagged], out_type=str, num_threads=threads)
         return [
-            [*([self._places[tag]] if tag else []), *(self._ids[i] for i in ids)]
-            for (tag, _), ids in zip(tagged, found, strict=True)
+            [*([self._places[tag]] if tag else []), *(self._ordinary.get(piece, UNK) for piece in pieces)]
+            for (tag, _), pieces in zip(tagged, found, strict=True)
         ]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:

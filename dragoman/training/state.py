@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,11 +18,14 @@ import filelock
 import torch
 
 from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
-from dragoman.config import DragomanError
+from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.files import make_folder, not_saved, settle
 
 _KEPT, _DIGITS = 2, 16
 _LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
+# What may change while a run continues: where it lies, how far it goes, what it shows.
+_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "dry_run", "device"]
+_FREE += ["save_minutes", "log_every", "train", "valid", "test"]  # the text is compared by its content
 _NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
 
 
@@ -67,6 +71,30 @@ def load_state(folder: Path, report: Callable[[str], None] = lambda line: None) 
     if states:
         raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart true")
     return None
+
+
+def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> None:
+    """Raise DragomanError where a saved run is not the one that is asked for.
+
+    Args:
+        state: of the run that was saved.
+        identity: of the model that is asked for (ModelFolder.identity).
+        config: of the run that is asked for.
+        text: fingerprint of its training text.
+    """
+    if state["identity"] != identity:
+        raise DragomanError(
+            f"{config.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
+            f"begin again with --restart true"
+        )
+    changes = differences(state["settings"], asdict(config), _FREE)
+    if state["text"] != text:
+        changes.append("the training text is another")
+    if changes and not config.accept_changes:
+        raise DragomanError(
+            f"{config.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
+            f"all the same with --accept-changes true, or begin again with --restart true"
+        )
 
 
 def list_states(folder: Path) -> list[Path]:

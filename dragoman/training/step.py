@@ -23,6 +23,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes, losing_contact
 from dragoman.training.loss import TrainingObjective
+from dragoman.training.moving_average import MovingAverage
 from dragoman.training.optimizer import build_optimizer
 
 
@@ -52,6 +53,7 @@ class Stepper:
         """
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, config.optimizer)
+        self.average = MovingAverage(model, config.optimizer.ema_decay)
         self.piece_tokens = 0
         """Larger batches are computed in pieces of at most so many padded tokens; 0: none is."""
         self._model, self._bf16, self._processes = model, bf16, processes

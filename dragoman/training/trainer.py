@@ -22,10 +22,9 @@ from dragoman.checkpoint import (
     checkpoint_path,
     list_checkpoints,
     put_weights,
-    read_weights,
     save_weights,
 )
-from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.memory import give_back_memory, keep_freed_memory
 from dragoman.model.precision import describe_precision, use_bf16
 from dragoman.text.preparation import PreparedText
@@ -37,7 +36,7 @@ from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
-from dragoman.training.state import load_state, save_state
+from dragoman.training.state import load_state, refuse_changes, save_state
 from dragoman.training.step import Share, Stepper
 from dragoman.training.validation import Measurement, Validate, Validator
 
@@ -46,10 +45,6 @@ _SAMPLES = 3  # translations shown at each validation
 _YOUNG = 1.0  # BLEU or chrF below which a lower loss is progress enough
 _ECHO = 1.0  # seconds
 _EXPLODED = 2.0  # times the loss of guessing every subword alike
-
-# What may change while a run continues: where it lies, how far it goes, what it shows.
-_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "dry_run", "device"]
-_FREE += ["save_minutes", "log_every", "train", "valid", "test"]  # the text is compared by its content
 
 
 class Trainer:
@@ -163,6 +158,7 @@ class Trainer:
         progress.start_loss = progress.start_loss or (loss if math.isfinite(loss) else 0.0)
         if self._in_bounds(loss, norm):
             self.stepper.apply(rate)
+            self.stepper.average.update(progress.step)
             progress.skipped_in_a_row = 0
         else:
             self._skip_step(loss, norm)
@@ -212,13 +208,15 @@ class Trainer:
 
     def _validate(self) -> None:
         """Measure, record, save a checkpoint; the best one becomes the folder's model."""
-        measured = self._measure()
         progress = self.progress
-        progress.validated = progress.step
-        self._save_checkpoint()
-        if self._rank(measured.scores) > progress.best:
+        with self.stepper.average.in_use():
+            measured = self._measure()
+            progress.validated = progress.step
+            self._save_checkpoint()
+            if better := self._rank(measured.scores) > progress.best:
+                self._keep(measured.scores)
+        if better:
             progress.best_step, progress.stale = progress.step, 0
-            self._keep(measured.scores)
         elif progress.best_score < _YOUNG and measured.scores["loss"] < progress.lowest_loss:
             progress.stale = 0  # no score to speak of yet, but it learns
         else:
@@ -293,11 +291,12 @@ class Trainer:
         learned = [path for path in list_checkpoints(self.out) if path != checkpoint_path(self.out, 0)]
         checkpoints = self.processes.tell(learned[-self.config.validation.keep_last :])
         if len(checkpoints) > 1:
+            before = {name: p.detach().clone() for name, p in self.model.named_parameters()}
             self._load(average_weights(checkpoints))
             scores = self._measure(f"average of the last {len(checkpoints)} checkpoints").scores
             if self._rank(scores) >= self.progress.best:
                 self._keep(scores)
-            self._load(read_weights(checkpoints[-1]))
+            self._load(before)
         self.progress.finished = True
         self._save_state()
 
@@ -318,6 +317,7 @@ class Trainer:
             "progress": asdict(self.progress),
             "model": {name: p.detach() for name, p in self.model.named_parameters()},
             "optimizer": self.stepper.optimizer.state_dict(),
+            "average": self.stepper.average.average,
             "precision": describe_precision(self.bf16, self.stepper.device),
             "kept_scores": self._kept_scores,
             "observations": [observation.state() for observation in self._observations],
@@ -330,9 +330,10 @@ class Trainer:
 
     def _resume(self, state: dict[str, Any]) -> None:
         try:
-            self._refuse_changes(state)
+            refuse_changes(state, self.folder.identity(), self.config, self.text.train.report.fingerprint)
             self._load({name: state["model"][name] for name, _ in self.model.named_parameters()})
             self.stepper.optimizer.load_state_dict(state["optimizer"])
+            self.stepper.average.restore(state.get("average", []))
             self.progress = Progress.restore(state["progress"])
             self.folder = self.folder.with_facts(state["facts"])
             self._kept_scores = state["kept_scores"]
@@ -360,22 +361,6 @@ class Trainer:
             progress = self.progress
             progress.best_score, progress.best_loss, progress.stale = -math.inf, math.inf, 0
             progress.validated, progress.finished = -1, False
-
-    def _refuse_changes(self, state: dict[str, Any]) -> None:
-        """Raise DragomanError where the run in the folder is not the one that was asked for."""
-        if state["identity"] != self.folder.identity():
-            raise DragomanError(
-                f"{self.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
-                f"begin again with --restart true"
-            )
-        changes = differences(state["settings"], asdict(self.config), _FREE)
-        if state["text"] != self.text.train.report.fingerprint:
-            changes.append("the training text is another")
-        if changes and not self.config.accept_changes:
-            raise DragomanError(
-                f"{self.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
-                f"all the same with --accept-changes true, or begin again with --restart true"
-            )
 
     def _load(self, weights: dict[str, Tensor]) -> None:
         put_weights(self.model, weights, self.out / CHECKPOINTS)

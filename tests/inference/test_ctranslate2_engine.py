@@ -37,6 +37,22 @@ def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
 
 
+@pytest.mark.parametrize("max_length", [1, 2, 50])
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_a_translation_does_not_depend_on_the_lines_beside_it(folder: Path, max_length: int, penalty: float) -> None:
+    """CTranslate2 knows one limit for all lines of a call."""
+    config = SearchConfig(beam=4, n_best=2, max_length=max_length, length_penalty=penalty)
+    lines = [*LINES[:5], " ".join(LINES[:3])]
+    translator = Translator.load(folder)
+    together = translator.translate(lines, config)
+    for line, found in zip(lines, together, strict=True):
+        (alone,) = translator.translate([line], config)
+        assert [c.subwords for c in found.candidates] == [c.subwords for c in alone.candidates]
+        room = len(translator.vocabulary.source.encode([line])[0]) + 1 + max_length
+        assert all(len(candidate.subwords) <= room for candidate in found.candidates)
+        assert all(token > EOS for candidate in found.candidates for token in candidate.subwords)
+
+
 @pytest.mark.parametrize("penalty", [0.6, 1.0])
 def test_alternatives_compete_by_dragomans_penalty(folder: Path, penalty: float) -> None:
     config = SearchConfig(beam=4, n_best=4, length_penalty=penalty)

@@ -15,6 +15,7 @@ from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
+from dragoman.interop import arrival as arrival_module
 from dragoman.interop import huggingface
 from dragoman.interop.arrival import read_marian
 from dragoman.interop.parity import Sample, prove
@@ -24,11 +25,12 @@ transformers = pytest.importorskip("transformers", reason="needs transformers: p
 
 
 def forced(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
-    """transformers' log-probabilities (T, V) along a target, all by Marian's numbers."""
+    """transformers' log-probabilities (T, V) along a target, all by Marian's numbers; <pad>, the last one, has none."""
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
     start = model.config.decoder_start_token_id
     with torch.no_grad():
         found = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[start, *target[:-1]]]))
+    found.logits[:, :, model.config.pad_token_id] = -math.inf
     return found.logits[0].log_softmax(dim=-1)  # type: ignore[no-any-return]
 
 
@@ -44,9 +46,10 @@ def test_probabilities_are_those_of_transformers(separate: bool, changes: dict[s
     ours = engine.logits([source], [target])[0].log_softmax(dim=-1)
     rows = [torch.tensor(side) for side in arrival.rows]
     theirs = forced(folder, rows[0][source].tolist(), rows[1][target].tolist())
-    known = rows[1] >= 0
+    known = torch.tensor([number for number in range(len(rows[1])) if number not in (PAD, BOS)])
     torch.testing.assert_close(ours[:, known], theirs[:, rows[1][known]], atol=1e-4, rtol=1e-4)
-    assert ours[:, ~known].max() < -50
+    assert arrival.absent == [PAD, BOS]
+    assert ours[:, [PAD, BOS]].max() < -50
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -55,7 +58,7 @@ def test_it_translates_as_transformers_does(separate: bool, tmp_path: Path) -> N
     arrival = read_marian(folder)
     lines = LINES[:10] if separate else [*LINES[:8], f"{TAG} {LINES[3]}", f"{TAG}{LINES[4]}"]
     engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
-    side = HuggingFaceSide(folder, arrival.rows)
+    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
     parity = prove(engine, arrival.loaded.vocabulary, side, Sample(lines, None, "lines"), "fr")
     assert parity.passed, parity
     assert parity.identical == {"1": 10, "4": 10}
@@ -112,6 +115,33 @@ def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
     assert all(numbers[piece] == row for piece, row in list(zip(listed, rows, strict=True))[4:])
 
 
+def test_padding_of_the_target_has_a_number_of_its_own(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus", separate=True)
+    settings = json.loads((folder / "config.json").read_text())
+    numbers = {"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "<pad>": 4}
+    side = arrival_module._arrange(numbers, settings | {"pad_token_id": 2, "decoder_start_token_id": 4}, folder)
+    assert side.rows == [-1, 1, 4, 0, 2, 3]
+    assert side.absent == [PAD, BOS]
+
+
+def test_a_folders_own_habits_of_search_do_not_count(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    rewrite(folder / "generation_config.json", no_repeat_ngram_size=1, repetition_penalty=3.0, num_beams=2)
+    arrival = read_marian(folder)
+    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
+    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
+    assert prove(engine, arrival.loaded.vocabulary, side, Sample(LINES[:5], None, "lines"), "fr").passed
+
+
+@pytest.mark.parametrize("broken", ["tokenizer_config.json", "config.json"])
+def test_what_transformers_can_not_load_is_one_sentence(broken: str, tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    arrival = read_marian(folder)
+    (folder / broken).write_text("{")
+    with pytest.raises(DragomanError, match="transformers can't load it"):
+        HuggingFaceSide(folder, arrival.rows, arrival.absent)
+
+
 def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
     path = folder / "model.safetensors"
     weights = safetensors.torch.load_file(path)
@@ -136,6 +166,9 @@ BIAS = "model.encoder.layers.0.fc1.bias"
         ({"model.shared.weight": torch.zeros(5, 32)}, r"an embedding is \(5, 32\)"),
         ({"final_logits_bias": torch.zeros(1, 7)}, "final_logits_bias"),
         ({"model.encoder.embed_positions.weight": torch.ones(64, 32)}, "no sinusoids"),
+        ({"model.encoder.embed_positions.weight": torch.ones(64)}, "no sinusoids"),
+        ({"model.encoder.embed_positions.weight": torch.ones(64, 31)}, "no sinusoids"),
+        ({"model.shared.weight": torch.tensor(1.0)}, r"an embedding is \(\)"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(
@@ -164,6 +197,11 @@ def rewrite(path: Path, **changes: Any) -> None:
         ("config.json", {"d_model": "gone"}, "d_model"),
         ("config.json", {"eos_token_id": "gone"}, "special token"),
         ("config.json", {"pad_token_id": 10**6}, "beyond"),
+        ("config.json", {"vocab_size": 7}, "vocab_size is 7 in config.json, but there are"),
+        ("config.json", {"decoder_vocab_size": 7}, "decoder_vocab_size is 7 in config.json, but there are"),
+        ("config.json", {"max_position_embeddings": 10**12}, "beyond all memory"),
+        ("config.json", {"transformers_weights": "adapter_model.bin"}, "has transformers_weights"),
+        ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "has auto_map"),
         ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
         ("vocab.json", {"▁new": 0}, "each once"),
         ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
 from small_models import small_model
 
+from dragoman.checkpoint import Direction
 from dragoman.interop.cards import card
 from dragoman.interop.parity import Parity
 
@@ -14,6 +16,13 @@ PARITY = Parity(
     "library 1.0", 10, "lines", "logits", 1e-6, identical={"1": 10}, endless={"1": 0}, ties={"1": 0},
     bleu={"1": [30.0, 30.0]}, passed=True,
 )  # fmt: skip
+
+
+def test_norwegian_is_a_language() -> None:
+    loaded = small_model()
+    loaded = replace(loaded, direction=Direction("en", "no"))
+    for text in (card(loaded, "huggingface", PARITY), loaded._card()):
+        assert yaml.safe_load(text.split("---")[1])["language"] == ["en", "no"]
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "argos", "onnx"])

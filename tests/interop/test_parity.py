@@ -21,6 +21,7 @@ class Mirror:
 
     name = "mirror"
     exact = True
+    absent = ()
 
     def __init__(self, noise: float = 0.0, tokens: int = 0, tokenizer: bool = False) -> None:
         self.loaded = small_model()

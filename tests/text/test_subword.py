@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from functools import cache
 from pathlib import Path
 
 import pytest
+import sentencepiece
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -248,6 +250,23 @@ def test_what_the_list_does_not_have_is_unknown(model: SubwordModel) -> None:
     (found,) = listed(model, missing).encode([ENGLISH[0]])
     assert UNK in found
     assert len(found) == len(ids)
+
+
+def test_characters_of_the_other_language_are_found_in_the_list(tmp_path: Path) -> None:
+    """As MarianTokenizer finds them: source.spm does not know them, but vocab.json has the subwords of both sides."""
+    output = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH), model_writer=output, vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=output.getvalue())
+    own = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+    model = ListedModel(output.getvalue(), [*SPECIALS, *own, "Ж", "Жи"])
+    for line in ("Ж", "a Ж b", "Ю", "aЖиb", "a </s> b <unk>"):
+        pieces = processor.encode(line, out_type=str)
+        (ids,) = model.encode([line])
+        assert ids == [model.listed.index(piece) if piece in model.listed[4:] else UNK for piece in pieces]
+    assert model.listed.index("Ж") in model.encode(["a Ж b"])[0]
+    assert UNK in model.encode(["Ю"])[0]
 
 
 def test_a_tag_is_one_subword_at_the_beginning_of_a_line(model: SubwordModel) -> None:

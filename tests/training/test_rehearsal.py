@@ -11,11 +11,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.arguments import TRAIN, parse
 from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
+from dragoman.reproduce import Recipe
 from dragoman.text.batches import plan_epoch
 from dragoman.text.preparation import prepare_text
 from dragoman.training import fit, rehearsal
+from dragoman.training.distributed import Processes
 from dragoman.training.rehearsal import ImaginedText, Rehearsal, rehearse
+from dragoman.training.shares import Shares
 
 from .small_runs import configure, train, write_corpus
 
@@ -118,6 +122,17 @@ def test_an_imagined_text_is_of_the_size_that_was_asked_for(pairs: int, mean: fl
             assert len(ids) == length[index]
             assert ids[-1] == EOS
             assert ((ids[:-1] > EOS) & (ids[:-1] < words)).all()
+
+
+@pytest.mark.parametrize("name", ["base", "big"])
+def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
+    """25,000 target tokens (section 5.1)."""
+    recipe = Recipe.read(Path(__file__).parents[2] / "recipes" / f"wmt14-en-de-{name}.yaml")
+    words = [f"--optimizer.batch-tokens={recipe.train['optimizer']['batch_tokens']}", "--preset", name]
+    config = parse("train", TRAIN, ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
+    text = ImaginedText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
+    batches = Shares(text, config, Processes()).batches_per_epoch()
+    assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
 
 
 def test_an_imagined_text_can_be_rehearsed(tmp_path: Path) -> None:

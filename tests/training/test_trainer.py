@@ -137,11 +137,11 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
     assert same_runs(folder / "straight", folder / "broken")
 
 
-def test_with_r_drop_and_subword_dropout_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_all_that_small_texts_are_trained_with_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = {
         "model": replace(SHAPE, dropout=0.2),
         "text": TextConfig(vocab_size=320, subword_dropout=0.2),
-        "optimizer": OptimizerConfig(batch_tokens=200, warmup_steps=4, r_drop=2.0),
+        "optimizer": OptimizerConfig(batch_tokens=200, warmup_steps=4, r_drop=2.0, ema_decay=0.9),
     }
     straight, broken = (configure(folder, name, **random) for name in ("straight", "broken"))
     train(straight)

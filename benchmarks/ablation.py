@@ -1,0 +1,166 @@
+"""What helps with little text: one change at a time, judged on the validation text alone.
+
+    python benchmarks/ablation.py DATA [--only NAME ...] [--steps N] [--seed N] [--at-once N] [--work DIR]
+
+DATA is the folder with train and val of Multi30k (raw, .en and .de); English to German, preset small. Each variant is
+trained for as many steps, and scored on val at beam 5; the test text has no part in this. So many runs are made at the
+same time, one thread each, and those that were stopped go on where they were. Of the unchanged one, the search's length
+penalty is varied, too. Prints the table, and stores it with all that has finished in benchmarks/results/ablation.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from hardware import describe_hardware
+
+from dragoman.training.state import load_state
+
+ROOT = Path(__file__).resolve().parents[1]
+BASE = "--preset small --optimizer.schedule linear --validation.every 500 --validation.patience 0"
+VARIANTS = {
+    "unchanged": "",
+    "4,000 subwords": "--text.vocab-size 4000",
+    "12,000 subwords": "--text.vocab-size 12000",
+    "subword dropout 0.1": "--text.subword-dropout 0.1",
+    "R-Drop 1": "--optimizer.r-drop 1",
+    "dropout 0.1": "--model.dropout 0.1",
+    "dropout 0.25": "--model.dropout 0.25",
+    "attention dropout 0.1": "--model.attention-dropout 0.1",
+    "activation dropout 0.1": "--model.activation-dropout 0.1",
+    "pre-norm": "--model.norm pre --model.init-gain 1",
+    "moving average 0.999": "--optimizer.ema-decay 0.999",
+    "no average of checkpoints": "--validation.keep-last 1",
+    "learning rate halved": "--optimizer.peak-lr 0.001",
+    "learning rate doubled": "--optimizer.peak-lr 0.004",
+    "batches of 6,144": "--optimizer.batch-tokens 6144",
+    "shape of tiny": "--model.d-model 128 --model.d-ff 256 --model.num-encoder-layers 4 --model.num-decoder-layers 4",
+    "width 384": "--model.d-model 384 --model.d-ff 1536 --model.num-heads 6",
+    "encoder of 6 layers": "--model.num-encoder-layers 6",
+}
+SEARCHES = {f"length penalty {alpha}": f"--length-penalty {alpha}" for alpha in (0, 0.3, 1, 1.5)}  # 0.6 is usual
+RESULT = ROOT / "benchmarks" / "results" / "ablation.json"
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--work", type=Path, default=ROOT / ".bench" / "ablation", help="where the runs go")
+    return parser.parse_args(arguments)
+
+
+class Ablation:
+    """Runs of variants, each in a folder of its own."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Take the options of the command line."""
+        self.options, self.rows = options, dict[str, Any]()
+
+    def train(self, name: str) -> None:
+        """Train and score a variant, or do what is left of that."""
+        options, out = self.options, self._folder(name)
+        out.mkdir(parents=True, exist_ok=True)
+        texts = f"--source en --target de --train {options.data}/train --valid {options.data}/val"
+        limits = f"--max-steps {options.steps} --seed {options.seed} --out {out}"
+        self._run(f"train {texts} {BASE} {VARIANTS[name]} {limits}", out)
+        self.rows[name] = self._score(out, name, "") | {"options": VARIANTS[name]}
+
+    def search(self, name: str) -> None:
+        """Score the unchanged variant in another way."""
+        self.rows[name] = self._score(self._folder("unchanged"), name, SEARCHES[name]) | {"options": SEARCHES[name]}
+
+    def _folder(self, name: str) -> Path:
+        return self.options.work / f"{_slug(name)}-{self.options.steps}-{self.options.seed}"
+
+    def _score(self, out: Path, name: str, search: str) -> dict[str, Any]:
+        scores = out / f"scores-{_slug(name)}.json"
+        if not scores.is_file():
+            self._run(f"evaluate {out} --test {self.options.data}/val --beam 5 {search} --json {scores}", out)
+        found = json.loads(scores.read_text(encoding="utf-8"))
+        print(f"{name}: BLEU {found['scores']['bleu']:.2f}", file=sys.stderr, flush=True)
+        kept = {key: found["scores"][key] for key in ("bleu", "chrfpp")}
+        kept |= {"signature": found["scores"]["bleu_signature"], "loss": found["model"]["validation"]["loss"]}
+        progress = (load_state(out) or {})[
+            "progress"
+        ]  # of the whole run: the model that was kept may be an earlier one
+        return kept | {"minutes": round(progress["seconds"] / 60, 1), "precision": found["model"]["precision"]}
+
+    def _run(self, command: str, out: Path) -> None:
+        with (out / "log.txt").open("a", encoding="utf-8") as log:
+            words = [sys.executable, "-m", "dragoman", *command.split()]
+            subprocess.run(words, check=True, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+
+def _slug(name: str) -> str:
+    return name.replace(",", "").replace(" ", "-")
+
+
+def store(ablation: Ablation) -> None:
+    """Write what is known by now, with what was known before of runs of this kind, in the order of the lists."""
+    options = ablation.options
+    settings = {"train": BASE, "steps": options.steps, "seed": options.seed, "at once": options.at_once}
+    before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
+    rows = (before["result"] if before.get("ablation") == settings else {}) | ablation.rows
+    words = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in ("steps", "seed", "at_once")]
+    content = {
+        "command": f"python benchmarks/ablation.py DATA {' '.join(words)}",
+        "hardware": describe_hardware(),
+        "ablation": settings,
+        "result": {name: rows[name] for name in (*VARIANTS, *SEARCHES) if name in rows},
+    }
+    RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def is_ablation(record: dict[str, Any]) -> bool:
+    """Whether a results file is that of an ablation."""
+    return "ablation" in record
+
+
+def ablation_table(record: dict[str, Any]) -> str:
+    """A row for each variant, in Markdown."""
+    settings, rows = record["ablation"], record["result"]
+    first = next(iter(rows.values()))
+    head = ["variant", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for name, row in rows.items():
+        figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
+        minutes = f"{row['minutes']:.0f}" if name in VARIANTS else ""
+        lines.append(f"| {name} | {figures} | {minutes} | {row['options'] and '`' + row['options'] + '`'} |")
+    common = (
+        f"`{settings['train']}`, seed {settings['seed']}, {settings['steps']:,} steps each, {settings['at once']} runs "
+        f"at the same time; beam 5. BLEU: {first['signature']}."
+    )
+    return f"{common}\n\n" + "\n".join(lines)
+
+
+def main() -> None:
+    """Train all, score all, store, print."""
+    options = parse(sys.argv[1:])
+    ablation = Ablation(options)
+    with ThreadPoolExecutor(options.at_once) as pool:
+        runs = {pool.submit(ablation.train, name): name for name in options.only}
+        for run in as_completed(runs):
+            if error := run.exception():
+                print(f"{runs[run]}: {error}", file=sys.stderr, flush=True)
+            store(ablation)
+    if "unchanged" in ablation.rows:
+        for name in SEARCHES:
+            ablation.search(name)
+    store(ablation)
+    print(ablation_table(json.loads(RESULT.read_text(encoding="utf-8"))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""The few figures that the README shows, from those that were measured side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+MARKS = ("<!-- figures -->\n", "<!-- end of figures -->\n")
+_OURS = "dragoman"
+_CALLED = {"marian": "MarianMTModel", "nn.Transformer": "nn.Transformer", "joeynmt": "JoeyNMT"}
+
+
+def headline(results: Path = RESULTS) -> str:
+    """A Markdown table of training, translating, and minutes to a given quality."""
+    rows = [*_training(_read(results, "speed-training")), *_translating(_read(results, "speed-decoding"))]
+    rows += _minutes(_read(results, "time-to-quality"))
+    return "| | Dragoman | beside it |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def into_readme(readme: str, results: Path = RESULTS) -> str:
+    """The README with the table between its marks."""
+    begin, end = map(re.escape, MARKS)
+    return re.sub(f"(?<={begin}).*?(?={end})", lambda _: headline(results), readme, flags=re.DOTALL)
+
+
+def _read(results: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((results / f"{name}.json").read_text(encoding="utf-8"))["result"]
+    return found
+
+
+def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for size, precisions in result.items():
+        measured = precisions["bf16"]["target_tokens_per_second"]
+        own = measured[_OURS]["median"]
+        others = {name: own / row["median"] for name, row in measured.items() if name != _OURS}
+        fastest = min(others, key=others.__getitem__)
+        yield (
+            f"training `{size}` in bf16, target tokens a second",
+            f"{own:,.0f}",
+            f"{others[fastest]:.1f} times {_CALLED[fastest]}, the fastest of {len(others)}",
+        )
+
+
+def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    measured = result["beam 4, in batches"]
+    own = measured[f"{_OURS} bf16"]["median"]
+    engines = {name: row["median"] for name, row in measured.items() if name.startswith("ctranslate2 int8")}
+    yield (
+        "translating at beam 4, sentences a second",
+        f"{own:,.0f}",
+        f"{own / measured['marian bf16']['median']:.1f} times `generate` of transformers, "
+        f"{own / max(engines.values()):.2f} times CTranslate2 in int8",
+    )
+
+
+def _minutes(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for found in result["minutes to BLEU"]:
+        others = [
+            f"{_CALLED[name]} {row['minutes']:.0f}" + ("" if row["reached"] else f" (and has {row['bleu']:.0f} then)")
+            for name, row in found["toolkits"].items()
+            if name != _OURS
+        ]
+        own = found["toolkits"][_OURS]
+        if own["reached"]:
+            yield f"minutes from raw text to {found['target']:.0f} BLEU", f"{own['minutes']:.0f}", ", ".join(others)

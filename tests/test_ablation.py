@@ -1,0 +1,115 @@
+"""The ablation's own parts: every variant is a command, and differs from the unchanged one as its name says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.arguments import TRAIN, Verb, parse
+from dragoman.config import TrainConfig, differences
+from dragoman.options import EvaluateConfig
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+
+import ablation
+
+TEXTS = "--source en --target de --train train --valid val --out out"
+
+
+def settings(name: str) -> dict[str, Any]:
+    words = f"{TEXTS} {ablation.BASE} {ablation.VARIANTS[name]} --max-steps 9".split()
+    config: TrainConfig = parse("train", TRAIN, words)
+    return asdict(config)
+
+
+def test_every_variant_is_another_run() -> None:
+    seen = {json.dumps(settings(name), sort_keys=True) for name in ablation.VARIANTS}
+    assert len(seen) == len(ablation.VARIANTS)
+
+
+@pytest.mark.parametrize("name", [name for name in ablation.VARIANTS if name != "unchanged"])
+def test_a_variant_changes_what_it_names_and_nothing_else(name: str) -> None:
+    changes = differences(settings("unchanged"), settings(name))
+    assert len(changes) == len(ablation.VARIANTS[name].split("--")) - 1  # an option that changes nothing is a mistake
+    number = "".join(c for c in name if c.isdigit() or c == ".")
+    if number:
+        assert float(number) in [float(change.split()[-1]) for change in changes]
+
+
+def test_every_search_is_another_one() -> None:
+    verb = Verb(EvaluateConfig, "dragoman.commands")
+    found = [
+        parse("evaluate", verb, ["out", "--test", "val", *words.split()]).length_penalty
+        for words in ("", *ablation.SEARCHES.values())
+    ]
+    assert len(set(found)) == len(found) == 1 + len(ablation.SEARCHES)
+
+
+def test_runs_are_trained_scored_and_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands: list[str] = []
+
+    def pretend(self: ablation.Ablation, command: str, out: Path) -> None:
+        commands.append(command)
+        if command.startswith("evaluate"):
+            bleu = 30.0 + 2 * ("R-Drop" in str(out)) + ("penalty 1 --json" in command)
+            model = {"precision": "bf16", "validation": {"loss": 2.0}}
+            scores = {"bleu": bleu, "chrfpp": 50.0, "bleu_signature": "signed"}
+            Path(command.split()[-1]).write_text(json.dumps({"scores": scores, "model": model}))
+
+    monkeypatch.setattr(ablation.Ablation, "_run", pretend)
+    monkeypatch.setattr(ablation, "load_state", lambda out: {"progress": {"seconds": 90.0}})
+    monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
+    words = [
+        "ablation.py",
+        "data",
+        "--only",
+        "unchanged",
+        "R-Drop 1",
+        "--steps",
+        "9",
+        "--at-once",
+        "1",
+        "--work",
+        str(tmp_path),
+    ]
+    monkeypatch.setattr(sys, "argv", words)
+    ablation.main()
+    assert sum(command.startswith("train") for command in commands) == 2
+    assert sum(command.startswith("evaluate") for command in commands) == 2 + len(ablation.SEARCHES)
+    assert not any("test_2016" in command for command in commands)
+    table = capsys.readouterr().out
+    assert "| R-Drop 1 | 32.00 | 50.00 | 2.000 | 2 | `--optimizer.r-drop 1` |" in table
+    assert "| length penalty 1 | 31.00 | 50.00 | 2.000 |  | `--length-penalty 1` |" in table
+    record = json.loads((tmp_path / "ablation.json").read_text())
+    assert record["command"] == "python benchmarks/ablation.py DATA --steps 9 --seed 1 --at-once 1"
+    commands.clear()
+    ablation.main()
+    assert all(command.startswith("train") for command in commands)  # which says that the run has finished
+
+
+def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(self: ablation.Ablation, name: str) -> None:
+        if name == "pre-norm":
+            raise OSError("disk full")
+        self.rows[name] = {"bleu": 30.0, "chrfpp": 50.0, "loss": 2.0, "minutes": 1.0, "options": "", "signature": "s"}
+
+    monkeypatch.setattr(ablation.Ablation, "train", train)
+    monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
+    for names, steps, expected in (
+        (["R-Drop 1", "pre-norm"], "9", ["R-Drop 1"]),
+        (["dropout 0.1"], "9", ["R-Drop 1", "dropout 0.1"]),
+        (["dropout 0.1"], "8", ["dropout 0.1"]),
+    ):
+        monkeypatch.setattr(sys, "argv", ["ablation.py", "data", "--only", *names, "--steps", steps])
+        ablation.main()
+        assert list(json.loads((tmp_path / "ablation.json").read_text())["result"]) == expected
+    assert "pre-norm: disk full" in capsys.readouterr().err
