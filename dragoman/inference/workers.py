@@ -13,10 +13,11 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -47,6 +48,7 @@ class Workers(Generic[Result]):
         self.count = count if sys.platform.startswith("linux") else 1
         self._compute, self._state = compute, state
         self._pool: ProcessPoolExecutor | None = None
+        self._end: Callable[[], object] | None = None
         self._owner = 0  # the process that started them: a fork of it must start its own
         self._held: object = None  # the state that they were started with
         self._in_use = threading.Lock()
@@ -83,6 +85,7 @@ class Workers(Generic[Result]):
         fork = multiprocessing.get_context("fork")
         self._pool = ProcessPoolExecutor(self.count, fork, _begin_work, (self._compute, os.getpid()))
         self._owner, self._held = os.getpid(), state
+        self._end = weakref.finalize(self, _end, self._pool, self._owner)
 
     def _submit(self, *arguments: Any) -> Future[Sequence[Result] | None]:
         """Give arguments to a process; one that starts now inherits that Ctrl-C is not for it."""
@@ -94,9 +97,16 @@ class Workers(Generic[Result]):
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _stop(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        self._pool, self._owner, self._held = None, 0, None
+        if self._end is not None:
+            self._end()
+        self._pool, self._end, self._owner, self._held = None, None, 0, None
+
+
+def _end(pool: ProcessPoolExecutor, owner: int) -> None:
+    """End processes and wait for their end: an interpreter that ends meanwhile would find the pool half closed."""
+    if os.getpid() == owner:
+        with suppress(RuntimeError):  # the last reference was dropped in the pool's own thread, which can't wait
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -189,6 +189,29 @@ def test_an_interruption_leaves_no_process_behind(error: type[BaseException]) ->
         run(who, LENGTHS * 9, 12, interrupt)
 
 
+@needs_fork
+def test_they_have_ended_as_soon_as_nobody_has_them_any_more() -> None:
+    """Python's own ending must not meet a pool that is half closed: it would print a traceback."""
+    run(who, LENGTHS, 100)
+    gc.collect()
+    assert multiprocessing.active_children() == []
+    assert not [thread for thread in threading.enumerate() if "ExecutorManager" in type(thread).__name__]
+
+
+@needs_fork
+def test_a_fork_does_not_end_the_workers_of_another_process() -> None:
+    workers = Workers[Any](who, lambda: None, 2)
+    in_batches(who, lambda batch: (batch,), LENGTHS, 100, "", workers=workers)
+    child = os.fork()
+    if not child:
+        del workers
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(multiprocessing.active_children()) == 2
+    assert in_batches(who, lambda batch: (batch,), LENGTHS, 100, "", workers=workers)
+
+
 ENDLESS = """
 import os, sys, time
 from dragoman.inference.batching import in_batches
