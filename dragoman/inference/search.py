@@ -159,7 +159,7 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
     parents, first = groups // _GROUPS, groups % _GROUPS  # (B, 2 count)
     tokens = first[:, :, None] + torch.arange(0, vocabulary, _GROUPS, device=first.device)  # (B, 2 count, rounds + 1)
     places = (parents[:, :, None] * vocabulary + tokens.clamp(max=vocabulary - 1)).view(batch, -1)
-    values = logits.view(batch, -1).gather(1, places)
+    values = logits.reshape(batch, -1).gather(1, places)
     values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
     values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
     found, where = _ordered_topk(values, places, count)

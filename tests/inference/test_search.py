@@ -311,6 +311,14 @@ def test_the_best_of_very_many_are_those_of_a_sort_of_all(vocabulary: int, kind:
         assert_same_best(-torch.rand(2, width), logits_of(kind, (2, width, vocabulary)), [1, 2 * width, 20])
 
 
+@pytest.mark.parametrize("vocabulary", [300, 8000])
+def test_the_logits_may_be_the_last_ones_of_whole_prefixes(vocabulary: int) -> None:
+    """A step that computes the whole prefix hands on a slice of it: rows that do not lie one after another."""
+    torch.manual_seed(0)
+    prefixes = logits_of("random", (8, 5, vocabulary))
+    assert_same_best(-torch.rand(2, 4), prefixes[:, -1].view(2, 4, vocabulary), [1, 8])
+
+
 @pytest.mark.parametrize("vocabulary", [300, 600])
 @pytest.mark.parametrize("count", [127, 128, 129, 400, 5000])
 def test_as_many_as_there_are_can_be_the_best(vocabulary: int, count: int) -> None:
