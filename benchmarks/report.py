@@ -12,6 +12,7 @@ from typing import Any
 
 from ablation import ablation_table, is_ablation
 from exports_report import exports_tables, is_exports
+from growth_report import growth_tables, is_growth, is_processors, processors_table
 from headline import into_readme
 from quality_report import is_time_to_quality, quality_tables
 from recipe_report import is_recipe, recipe_table
@@ -54,6 +55,8 @@ TABLES = (
     (is_ablation, ablation_table),
     (is_recipe, recipe_table),
     (is_exports, exports_tables),
+    (is_growth, growth_tables),
+    (is_processors, processors_table),
     (is_comparison, tables),
 )
 

@@ -13,6 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 
 import growth
+import growth_report
 from processors import ExactLength, random_ids, random_model
 
 from dragoman.config import EOS, SearchConfig
@@ -85,3 +86,52 @@ def test_every_part_can_be_measured(part: str, capsys: pytest.CaptureFixture[str
         assert set(found["seconds_of"]) == set(growth.STAGES)
         assert all(seconds > 0 for seconds in found["seconds_of"].values())
     assert (growth.RESULT.read_bytes() if growth.RESULT.is_file() else None) == before
+
+
+def test_the_tables_say_what_was_measured() -> None:
+    text = {
+        "preset": "tiny",
+        "steps": 30,
+        "100,000 pairs": {
+            "preparation_seconds": {"all": 7.16},
+            "preparation_microseconds_a_pair": 71.6,
+            "peak_resident_mib_with_preparation": 963,
+            "peak_resident_mib_training": 1410,
+            "seconds_a_step": 0.2334,
+        },
+    }
+    decoding = {
+        "precision": "bf16",
+        "sentences_at_once": 16,
+        "beam": 4,
+        "milliseconds_a_subword_with_cache": {"16": 5.111, "256": 6.74},
+        "milliseconds_a_subword_without_cache": {"16": 18.407},
+        "total_time_grows_as_length_to_the_with_cache": 1.1,
+        "total_time_grows_as_length_to_the_without_cache": 1.73,
+    }
+    start = {"seconds_of": {"python": 0.02}, "seconds_to_first_translation": 1.473}
+    record = {"result": {"decoding": decoding, "text": text, "start": start}}
+    assert growth_report.is_growth(record)
+    assert not growth_report.is_processors(record)
+    page = growth_report.growth_tables(record)
+    for row in (
+        "| 16 | 5.11 | 18.41 |",
+        "| 256 | 6.74 |  |",
+        "| total time ~ length to the power of | 1.1 | 1.73 |",
+        "| 100,000 pairs | 7.2 | 72 | 963 | 1,410 | 0.233 |",
+        "| the command, all in all | 1.47 |",
+    ):
+        assert row in page.splitlines()
+
+
+def test_a_processor_for_which_auto_chose_the_slower_one_is_told() -> None:
+    row = {
+        "auto": "fp32",
+        "milliseconds_to_choose": 404.6,
+        "training_tokens_per_second": {"fp32": 3163.0, "bf16": 48.53},
+        "translating_sentences_per_second": {"fp32": 119.2, "bf16": 26.3},
+        "auto_was_faster": {"training": True, "translating": False},
+    }
+    record = {"result": {"threads": 2, "preset": "small", "length": 20, "AVX2": row}}
+    assert growth_report.is_processors(record)
+    assert "| AVX2 | 3,163 | 49 | 119 | 26 | fp32 | 405 | no |" in growth_report.processors_table(record).splitlines()

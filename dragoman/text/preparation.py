@@ -84,7 +84,7 @@ def prepare_text(
                     f"another --out, continue all the same with --accept-changes true, or begin again with "
                     f"--restart true"
                 )
-            report(f"preparing the text again: {'; '.join(changes)}")
+            report(f"preparing the text again, with the subwords that the model knows: {'; '.join(changes)}")
         if begun:
             vocabulary = _own_vocabulary(folder) or vocabulary
         _prepare(config, folder, report, vocabulary)

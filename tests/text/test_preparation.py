@@ -551,7 +551,7 @@ def test_an_accepted_text_is_encoded_with_the_subwords_the_model_knows(config: T
     prepared = prepare_text(replace(config, accept_changes=True), lines.append, begun=True)
     assert prepared.vocabulary.files() == subwords
     assert decoded(prepared) == [*sentences()[8:], ("a yak .", "ein Jak .")]
-    assert any("preparing the text again" in line for line in lines)
+    assert any("preparing the text again, with the subwords that the model knows" in line for line in lines)
     lines.clear()
     prepare_text(config, lines.append, begun=True)  # it is the run's text now
     assert not any("another" in line for line in lines)
