@@ -35,6 +35,7 @@ VARIANTS = {
     "dropout 0.25": "--model.dropout 0.25",
     "attention dropout 0.1": "--model.attention-dropout 0.1",
     "activation dropout 0.1": "--model.activation-dropout 0.1",
+    "init gain 1": "--model.init-gain 1",
     "pre-norm": "--model.norm pre --model.init-gain 1",
     "moving average 0.999": "--optimizer.ema-decay 0.999",
     "no average of checkpoints": "--validation.keep-last 1",
