@@ -18,7 +18,7 @@ import torch
 from hardware import describe_hardware
 
 from dragoman.config import BOS, EOS, OptimizerConfig
-from dragoman.model.memory import keep_freed_memory
+from dragoman.model.memory import keep_freed_memory, remember_fewer_products
 from dragoman.model.transformer import Transformer
 from dragoman.presets import model_preset
 from dragoman.training.loss import TrainingObjective
@@ -30,6 +30,7 @@ TOKENS = 4096
 
 def train(precision: str, answer: multiprocessing.Queue[float]) -> None:
     """A few steps at the budget's extremes: many short sentences, few long ones."""
+    remember_fewer_products()
     keep_freed_memory()
     config = model_preset("base")
     model = Transformer(config)

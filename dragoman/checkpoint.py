@@ -42,6 +42,10 @@ TEXT_FACT = "training text (SHA-256)"
 """Among a model's facts: the fingerprint of what it learned from."""
 LONGEST_FACT = "longest training side"
 """Among a model's facts: most subwords of a training sentence, the end included."""
+LONGEST_UNKNOWN = 128
+"""What stands for it where a model from elsewhere does not say: few sentences are longer."""
+IMPORTED_FACT = "imported from"
+"""Among a model's facts: the folder that another toolkit's model came from."""
 
 
 @dataclass(frozen=True)
@@ -124,15 +128,26 @@ class ModelFolder:
         subwords = b"".join(self.vocabulary.files().values())
         return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
 
+    def in_a_sentence(self) -> str:
+        """What the model is and where it is from."""
+        facts, origin = self.direction.facts, "trained with Dragoman"
+        if imported := _imported_from(facts):
+            origin = f"imported into Dragoman from {imported}"
+            origin += " and fine-tuned there" if TEXT_FACT in facts else ""
+        return f"A Transformer of {self.model.num_parameters:,} parameters, {origin}."
+
+    def table_of_facts(self) -> str:
+        """All that is known about the model, in Markdown."""
+        rows = (f"| {name} | {_in_words(value)} |\n" for name, value in self.direction.facts.items())
+        return "| | |\n|---|---|\n" + "".join(rows)
+
     def _card(self) -> str:
         source, target = self.direction.source, self.direction.target
-        rows = "".join(f"| {name} | {_in_words(value)} |\n" for name, value in self.direction.facts.items())
         return (
             f"---\nlanguage:\n- {json.dumps(source)}\n- {json.dumps(target)}\npipeline_tag: translation\n"
             f"library_name: dragoman\n---\n"
-            f"# {source} → {target}\n\n"
-            f"A Transformer of {self.model.num_parameters:,} parameters, trained with Dragoman. It takes raw text:\n\n"
-            f"```\necho '…' | dragoman translate DIR\n```\n\n| | |\n|---|---|\n{rows}"
+            f"# {source} → {target}\n\n{self.in_a_sentence()} It takes raw text:\n\n"
+            f"```\necho '…' | dragoman translate DIR\n```\n\n{self.table_of_facts()}"
         )
 
 
@@ -173,6 +188,15 @@ def _least_numbers(config: ModelConfig) -> int:
         + config.num_decoder_layers * (2 * attention + network)
         + tables * min(config.source_vocab_size, config.target_vocab_size) * config.d_model
     )
+
+
+def _imported_from(facts: Any) -> str:
+    """The folder that the model, or the one that it was fine-tuned from, was imported from."""
+    while isinstance(facts, dict):
+        if IMPORTED_FACT in facts:
+            return str(facts[IMPORTED_FACT])
+        facts = facts.get("fine-tuned from")
+    return ""
 
 
 def _in_words(value: Any) -> str:

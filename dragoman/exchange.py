@@ -32,6 +32,7 @@ from dragoman.text.corpus import read_pairs
 from dragoman.text.subword import Vocabulary
 
 _RANDOM_LENGTHS = (3, 30)  # subwords of a line that is made up
+_SUSPICIOUS_BLEU = 1.0
 
 
 def export_model(config: ExportConfig) -> int:
@@ -49,13 +50,13 @@ def export_model(config: ExportConfig) -> int:
         if config.to == "argos":
             name = argos.package_name(loaded, config.package_version)
             path = folder / f"{name}.argosmodel"
-            readme = card(loaded, config.to, parity, name)
+            readme = card(loaded, config.to, config.quantization, parity, name)
             argos.write_package(loaded, folder / "model", path, config.package_version, readme)
             shutil.rmtree(folder / "model")
         else:
-            readme = card(loaded, config.to, parity)
+            readme = card(loaded, config.to, config.quantization, parity)
         (folder / "README.md").write_text(readme, encoding="utf-8")
-        (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to))
+        (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, _weights_and_subwords(folder)))
     _say(f"exported to {config.out}")
     return 0
 
@@ -69,6 +70,12 @@ def import_model(config: ImportConfig) -> int:
         arrival.loaded.save(folder)
     _say(f"imported into {config.out}")
     return 0
+
+
+def _weights_and_subwords(folder: Path) -> list[Path]:
+    """What an export can't do without; the rest may be edited."""
+    kinds = (".bin", ".model", ".spm", ".onnx", ".safetensors", ".argosmodel")
+    return sorted(path for path in folder.iterdir() if path.suffix in kinds)
 
 
 def _write(loaded: ModelFolder, folder: Path, config: ExportConfig) -> OtherSide:
@@ -104,6 +111,8 @@ def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) 
     parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target, _say)
     for line in parity.lines():
         _say(line)
+    if parity.bleu and max(max(scores) for scores in parity.bleu.values()) < _SUSPICIOUS_BLEU:
+        _say("warning: both sides agree, but on translations that have next to nothing in common with the references")
     if not parity.passed:
         raise DragomanError(f"the two sides do not agree, so nothing was written; {_first_difference(parity)}")
     (folder / PARITY_FILE).write_text(json.dumps(asdict(parity), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -125,11 +134,11 @@ def _sample(config: ProofConfig, loaded: ModelFolder, folder: Path) -> Sample:
         pairs = (pair for pair in read_pairs(texts, direction.source, direction.target) if all(map(str.strip, pair)))
         fitting = (pair for pair in pairs if len(loaded.vocabulary.source.encode([pair[0]])[0]) < longest)
         if found := list(islice(fitting, config.sentences)):
-            return Sample([source for source, _ in found], [target for _, target in found], ", ".join(texts))
+            names = ", ".join(Path(text).name for text in texts)  # goes into the card, so without folders
+            return Sample([source for source, _ in found], [target for _, target in found], names)
         raise DragomanError(f"{', '.join(texts)}: no sentences that the model could translate")
-    return Sample(
-        _random_lines(loaded.vocabulary, config.sentences), None, "random subwords; --valid names better ones"
-    )
+    _say("no text to compare on: lines of random subwords; --valid names a better one")
+    return Sample(_random_lines(loaded.vocabulary, config.sentences), None, "random subwords")
 
 
 def _validation_text(folder: Path) -> list[str]:

@@ -45,8 +45,8 @@ class TranslateConfig(AligningConfig):
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the processor multiplies it faster."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored,
-    whatever --precision says."""
+    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
+    float32 where the processor can't, whatever --precision says."""
     workers: int = 0
     """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
 
@@ -77,8 +77,8 @@ class EvaluateConfig(SearchConfig):
     """auto takes bf16 where the processor multiplies it faster; fp32 scores alike on every
     machine."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored,
-    whatever --precision says."""
+    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
+    float32 where the processor can't, whatever --precision says."""
     workers: int = 0
     """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
 

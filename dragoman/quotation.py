@@ -83,7 +83,8 @@ def as_table(evaluation: dict[str, Any]) -> str:
     facts = ("training pairs", TEXT_FACT, "steps", "minutes", "seed")
     rows += [(name, str(evaluation["model"][name])) for name in facts if name in evaluation["model"]]
     source, target = evaluation["languages"]
-    return f"| {source} → {target} | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in rows)
+    escaped = ((name, value.replace("|", "\\|")) for name, value in rows)
+    return f"| {source} → {target} | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in escaped)
 
 
 def read_evaluation(path: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import yaml
 from dragoman.checkpoint import (
     CHECKPOINTS,
     LONGEST_FACT,
+    LONGEST_UNKNOWN,
     RUN_FILE,
     TEXT_FACT,
     WEIGHTS_FILE,
@@ -130,7 +131,7 @@ def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | N
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
-        longest = max(longest, parent.direction.facts.get(LONGEST_FACT, config.model.max_length))
+        longest = max(longest, parent.direction.facts.get(LONGEST_FACT, LONGEST_UNKNOWN))
         facts["fine-tuned from"] = {"folder": config.from_, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))

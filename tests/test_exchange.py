@@ -162,11 +162,13 @@ def test_the_text_of_the_proof_is_that_of_the_run_or_made_up(model: Path, capsys
     pytest.importorskip("ctranslate2", reason="needs ctranslate2")
     arguments = ["export", str(model), "--to", "ctranslate2", "--out", str(model.parent / "out"), "--sentences", "4"]
     assert main(arguments) == 0
-    assert "4 sentences (random subwords" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "4 sentences (random subwords)" in told
+    assert "--valid names a better one" in told
     settings = {"source": "en", "target": "ne", "valid": [str(model.parent / "valid")]}
     (model / "train.yaml").write_text(yaml.safe_dump(settings))
     assert main(arguments) == 0
-    assert f"4 sentences ({model.parent / 'valid'})" in capsys.readouterr().err
+    assert "4 sentences (valid)" in capsys.readouterr().err  # nobody else's business where that is
 
 
 @pytest.mark.parametrize(
@@ -195,8 +197,30 @@ def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["import", str(out), "--out", str(back), "--sentences", "6"]) == 0
     assert "beam 4: 6 of 6 translations identical" in capsys.readouterr().err
     assert json.loads((back / "parity.json").read_text())["passed"]
-    first, second = (Translator.load(folder).translate(LINES) for folder in (model, back))
-    assert [t.text for t in first] == [t.text for t in second]
+    first, second = Translator.load(model), Translator.load(back)
+    assert [t.text for t in first.translate(LINES)] == [t.text for t in second.translate(LINES)]
+    assert second.direction == first.direction, "what is known about the model, as where its lines are cut"
+
+
+def test_an_agreement_on_nonsense_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export(model, "ctranslate2")
+    assert "warning" not in capsys.readouterr().err
+    (model.parent / "valid.ne").write_text("".join(f"{word} .\n" for word in ["yes", "no", "maybe", "never"] * 10))
+    export(model, "ctranslate2")
+    assert "next to nothing in common with the references" in capsys.readouterr().err
+
+
+def test_an_exported_folder_with_a_file_of_another_model_is_refused(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(model, "ctranslate2")
+    (out / "README.md").write_text("edited")
+    (model.parent / "text").write_text("a\n")
+    arguments = ["translate", str(out), str(model.parent / "text")]
+    assert main(arguments) == 0
+    (out / "sentencepiece.model").write_bytes((out / "sentencepiece.model").read_bytes() + b"\0")
+    assert main(arguments) == 1
+    assert "sentencepiece.model: damaged, or of another model" in capsys.readouterr().err
 
 
 def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
@@ -208,6 +232,9 @@ def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
     folder, valid = model.parent, str(model.parent / "valid")
     arguments = ["import", str(opus(folder / "opus")), "--out", str(folder / "imported"), "--target", "ne"]
     assert main([*arguments, "--valid", valid, "--sentences", "5"]) == 0
+    arrived = Translator.load(folder / "imported")
+    assert arrived.direction.facts == {"imported from": "opus"}
+    assert arrived.longest_source == min(128, arrived.config.max_length), "longer lines go sentence by sentence"
     tagged = folder / "tagged"
     for language in ("en", "ne"):
         text = (folder / f"valid.{language}").read_text()

@@ -40,7 +40,7 @@ def written(path: Path, content: Any) -> str:
 def test_a_table_says_what_a_score_depends_on() -> None:
     one = evaluation()
     table = as_table(one)
-    for part in ("de → en", "BLEU", "chrF2++", str(one["scores"]["bleu_signature"]), "data/test, 12 lines", "abababab"):
+    for part in ("de → en", "BLEU", "chrF2++", "nrefs:1\\|case:mixed\\|eff:no", "data/test, 12 lines", "abababab"):
         assert part in table
     for part in ("models/de-en", "cdcdcd", "beam 5", "length penalty 1.0", "| steps | 4000 |", "| seed | 1 |"):
         assert part in table

@@ -138,7 +138,7 @@ class CTranslate2Engine:
 
     def force(self, sources: list[list[int]], targets: list[list[int]]) -> NoReturn:
         """Refuse: CTranslate2 does not give the attention of all heads."""
-        raise DragomanError("CTranslate2 does not tell the attention weights: use the model that was exported")
+        raise DragomanError("CTranslate2 does not tell attention weights: use the model folder that it was made from")
 
     def decoder(self) -> None:
         """Nothing that processes would share."""
@@ -188,7 +188,7 @@ def load_exported(
     Raises:
         DragomanError: part of it is missing or damaged, or CTranslate2 is not installed.
     """
-    direction, config = read_description(folder)
+    direction, config = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)
     cores = torch.get_num_threads() if device.type == "cpu" else 1
     workers = workers or cores

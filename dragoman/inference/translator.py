@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder
+from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, has_spaces, split_into_words
 from dragoman.inference.batching import in_batches
@@ -119,8 +119,7 @@ class Translator:
         Positions beyond the longest training sentence are new to a model, and its translations fall apart there.
         """
         seen = self.direction.facts.get(LONGEST_FACT)
-        most = self.config.max_length
-        return min(most, seen) if isinstance(seen, int) and seen > 1 else most
+        return min(self.config.max_length, seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN)
 
     def translate(
         self,

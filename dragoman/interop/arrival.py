@@ -19,14 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder, build_model, read_weights
+from dragoman.checkpoint import EXPORT_FILE, IMPORTED_FACT, Direction, ModelFolder, build_model, read_weights
 from dragoman.config import ConfigError, DragomanError, ModelConfig
+from dragoman.exported import read_description
 from dragoman.interop.marian import Weights, layers_from_marian
 from dragoman.model.embedding import sinusoids
 from dragoman.text.subword import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
-IMPORTED_FACT = "imported from"
-"""Among a model's facts: the folder it came from."""
 _ABSENT = -100.0
 """Bias of a subword that Marian does not have: no probability that a float32 could tell from none."""
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
@@ -81,13 +80,20 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> Arrival:
             )
     weights, has_bias = _weights(tensors, settings, sides, folder)
     config = _config(settings, sides, weights, has_bias, folder)
+    direction = _direction(folder, source, target)
+    loaded = ModelFolder(build_model(config, weights, folder), _vocabulary(folder, sides), direction)
+    return Arrival(loaded, (sides[0].rows, sides[1].rows), sides[1].absent)
+
+
+def _direction(folder: Path, source: str, target: str) -> Direction:
+    """Languages, and what is known about the model: all of it where Dragoman exported the folder."""
     names = _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
     source, target = source or str(names.get("source_lang") or ""), target or str(names.get("target_lang") or "")
     if not source or not target:
         raise ConfigError(f"{folder}: does not say its languages; give them with --source and --target")
-    direction = Direction(source, target, {IMPORTED_FACT: folder.resolve().name})
-    loaded = ModelFolder(build_model(config, weights, folder), _vocabulary(folder, sides), direction)
-    return Arrival(loaded, (sides[0].rows, sides[1].rows), sides[1].absent)
+    if (folder / EXPORT_FILE).is_file():
+        return Direction(source, target, read_description(folder)[0].facts)
+    return Direction(source, target, {IMPORTED_FACT: folder.resolve().name})
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -71,26 +71,42 @@ read, written = (json.load(open(name, encoding="utf-8")) for name in ({lists}))
 numbers = {{piece: number for number, piece in enumerate(read)}}"""
 _CODE = {"ctranslate2": _CTRANSLATE2, "huggingface": _HUGGINGFACE, "argos": _ARGOS, "onnx": _ONNX}
 _LIBRARIES = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "argos-translate", "onnx": "onnx"}
+_NAMES = {
+    "ctranslate2": "CTranslate2",
+    "huggingface": "Hugging Face's transformers",
+    "argos": "Argos Translate",
+    "onnx": "ONNX",
+}
+_NEEDED = {
+    "ctranslate2": "ctranslate2 sentencepiece",
+    "huggingface": "transformers torch sentencepiece",
+    "argos": "argostranslate",
+    "onnx": "onnxruntime sentencepiece",
+}
 
 
-def card(loaded: ModelFolder, target: str, parity: Parity, package: str = "") -> str:
+def card(loaded: ModelFolder, target: str, quantization: str, parity: Parity, package: str = "") -> str:
     """README.md of an exported folder, with the front matter that model hubs read.
 
     Args:
         loaded: the model.
         target: ctranslate2, huggingface, argos or onnx.
+        quantization: how the weights are kept.
         parity: the proof.
         package: name of the Argos package.
     """
     codes = (loaded.direction.source, loaded.direction.target)
     code = _CODE[target].format(package=package, from_code=codes[0], to_code=codes[1], **_subwords(loaded.vocabulary))
-    facts = "".join(f"| {name} | {value} |\n" for name, value in loaded.direction.facts.items() if _is_plain(value))
-    proof = "\n".join(line.strip() for line in parity.lines())
+    proof = "".join(f"- {line.strip()}\n" for line in parity.lines())
     return (
         f"---\nlanguage:\n- {json.dumps(codes[0])}\n- {json.dumps(codes[1])}\npipeline_tag: translation\n"
         f"library_name: {_LIBRARIES[target]}\ntags:\n- translation\n- dragoman\n---\n# {codes[0]} → {codes[1]}\n\n"
-        f"A Transformer of {loaded.model.num_parameters:,} parameters, trained with Dragoman and exported.\n\n"
-        f"```python\n{code}\n```\n\n{proof}\n" + (f"\n| | |\n|---|---|\n{facts}" if facts else "")
+        f"{loaded.in_a_sentence()} Exported for {_NAMES[target]}, its weights in {quantization}. "
+        f"With `pip install {_NEEDED[target]}`, in this folder:\n\n```python\n{code}\n```\n\n"
+        f"It takes one sentence at a time, of at most {loaded.model.config.max_length - 1:,} subwords.\n\n"
+        f"## Proof\n\nBefore the export was written, it (*there*) and the model it was made from (*here*) translated "
+        f"the same sentences, without a length penalty. Where weights are rounded, some translations differ.\n\n"
+        f"{proof}\n## The model\n\n{loaded.table_of_facts()}"
     )
 
 
@@ -103,7 +119,3 @@ def _subwords(vocabulary: Vocabulary) -> dict[str, str]:
         return names | _OWN_NUMBERS
     lists = [LIST_FILE, TARGET_LIST_FILE if TARGET_LIST_FILE in files else LIST_FILE]
     return names | _LISTED | {"lists": _LISTS.format(lists=", ".join(map(json.dumps, lists)))}
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str | int | float)

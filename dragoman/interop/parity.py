@@ -155,7 +155,7 @@ def prove(
         for place in differing[: 3 - len(parity.examples)]:
             example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
             parity.examples.append(example | {"beam": str(beam)})
-    _compare_numbers(engine, other, ids, ours, parity)
+    _compare_numbers(engine, other, ids, ours, parity, report)
     parity.passed = _passes(parity)
     return parity
 
@@ -187,10 +187,14 @@ def _search_both(
 
 
 def _compare_numbers(
-    engine: Engine, other: OtherSide, sources: list[list[int]], targets: list[list[int]], parity: Parity
+    engine: Engine, other: OtherSide, sources: list[list[int]], targets: list[list[int]], parity: Parity, report: Report
 ) -> None:
     """The largest difference along the translations."""
-    for source, target in zip(sources, targets, strict=True):
+    told = time.monotonic()
+    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        if time.monotonic() - told > _SILENCE:
+            told = time.monotonic()
+            report(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
         there = other.forced(source, [*target, EOS])
         here = engine.logits([source], [[*target, EOS]])[0, : len(target) + 1].cpu()  # without padding
         if there.ndim == 1:

@@ -25,7 +25,7 @@ from dragoman.checkpoint import (
     save_weights,
 )
 from dragoman.config import DragomanError, TrainConfig
-from dragoman.model.memory import give_back_memory, keep_freed_memory
+from dragoman.model.memory import give_back_memory, keep_freed_memory, remember_fewer_products
 from dragoman.model.precision import describe_precision, use_bf16
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
@@ -44,6 +44,7 @@ _MOST_SKIPPED = 20  # steps in a row out of bounds before the run gives up
 _SAMPLES = 3  # translations shown at each validation
 _YOUNG = 1.0  # BLEU or chrF below which a lower loss is progress enough
 _ECHO = 1.0  # seconds
+_STEPS_BETWEEN_REPAIRS = 50  # of memory that has fallen to pieces
 _EXPLODED = 2.0  # times the loss of guessing every subword alike
 
 
@@ -73,6 +74,8 @@ class Trainer:
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out = Path(config.out)
         self.model = folder.model
+        remember_fewer_products()
+        keep_freed_memory()
         state = load_state(self.out, self._say_at_first)
         device = next(self.model.parameters()).device
         self.bf16 = processes.tell(use_bf16(config.precision, device, (state or {}).get("precision")))
@@ -80,7 +83,6 @@ class Trainer:
         self.validator = Validator(text.valid, config.optimizer.batch_tokens, self.bf16, validate, processes)
         self.shares = Shares(text.train, config, processes, text.vocabulary)
         self.recorder: Recorder = SilentRecorder()
-        keep_freed_memory()
         self.progress = Progress()
         self._observations: list[Observation] = []
         self._kept_scores: dict[str, float] = {}
@@ -111,6 +113,8 @@ class Trainer:
                     self._save_state()
                     return Outcome("interrupted", self.progress, {}, self._signal)
                 self._validate_if_due()
+                if self.progress.step % _STEPS_BETWEEN_REPAIRS == 0:
+                    give_back_memory()
                 if self.progress.out_of_patience(self.config):
                     reason = "patience"
                     break
@@ -224,7 +228,6 @@ class Trainer:
         progress.lowest_loss = min(progress.lowest_loss, measured.scores["loss"])
         progress.losses, progress.norms, progress.skipped_since = [], [], 0
         self._save_state()
-        give_back_memory()
 
     def _measure(self, name: str = "") -> Measurement:
         """Scores of the present weights on the validation text; told to people, and recorded if they have no name."""

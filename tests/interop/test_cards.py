@@ -8,7 +8,7 @@ import pytest
 import yaml
 from small_models import small_model
 
-from dragoman.checkpoint import Direction
+from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction
 from dragoman.interop.cards import card
 from dragoman.interop.parity import Parity
 
@@ -21,7 +21,7 @@ PARITY = Parity(
 def test_norwegian_is_a_language() -> None:
     loaded = small_model()
     loaded = replace(loaded, direction=Direction("en", "no"))
-    for text in (card(loaded, "huggingface", PARITY), loaded._card()):
+    for text in (card(loaded, "huggingface", "float32", PARITY), loaded._card()):
         assert yaml.safe_load(text.split("---")[1])["language"] == ["en", "no"]
 
 
@@ -29,7 +29,7 @@ def test_norwegian_is_a_language() -> None:
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_card_can_be_read_by_hubs_and_run_by_people(target: str, joint: bool) -> None:
     loaded = small_model(joint)
-    text = card(loaded, target, PARITY, "translate-en_ne-1_0")
+    text = card(loaded, target, "float32", PARITY, "translate-en_ne-1_0")
     front = yaml.safe_load(text.split("---")[1])
     assert front["language"] == ["en", "ne"]
     assert front["pipeline_tag"] == "translation"
@@ -39,3 +39,25 @@ def test_a_card_can_be_read_by_hubs_and_run_by_people(target: str, joint: bool) 
     assert names <= set(loaded.vocabulary.files())
     assert names or target in ("huggingface", "argos")
     assert "10 of 10 translations identical" in text
+
+
+def test_a_card_says_how_the_weights_are_kept_and_all_that_is_known_of_the_model() -> None:
+    loaded = small_model().with_facts({"validation": {"bleu": 30.5}, "signatures": {"bleu": "a|b"}})
+    text = card(loaded, "ctranslate2", "int8", PARITY)
+    assert "its weights in int8" in text
+    assert "`pip install ctranslate2 sentencepiece`" in text
+    assert "at most 63 subwords" in text
+    assert "| validation | bleu: 30.5 |" in text
+    assert "| signatures | bleu: a\\|b |" in text
+
+
+def test_a_card_says_who_trained_the_model() -> None:
+    loaded = small_model()
+    assert "trained with Dragoman. Exported for CTranslate2" in card(loaded, "ctranslate2", "float32", PARITY)
+    arrived = loaded.with_facts({IMPORTED_FACT: "opus"})
+    for text in (card(arrived, "huggingface", "float32", PARITY), arrived._card()):
+        assert "imported into Dragoman from opus." in text
+        assert "trained with" not in text
+    facts = {"fine-tuned from": {"folder": "m", **arrived.direction.facts}, TEXT_FACT: "abc"}
+    tuned = replace(loaded, direction=Direction("en", "no", facts))
+    assert "imported into Dragoman from opus and fine-tuned there." in tuned._card()

@@ -65,8 +65,8 @@ def test_long_proofs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> No
     engine = Engine(loaded.model, CPU, autocast=False)
     prove(engine, loaded.vocabulary, Mirror(), SAMPLE, "en", said.append)
     groups = len({len(ids) for ids in loaded.vocabulary.source.encode(SAMPLE.sources)})
-    assert len(said) == 2 * groups
-    assert said[groups - 1 :: groups] == [f"  beam {beam}: 10 of 10 sentences" for beam in (1, 4)]
+    assert said[groups - 1 : 2 * groups : groups] == [f"  beam {beam}: 10 of 10 sentences" for beam in (1, 4)]
+    assert said[2 * groups :] == [f"  numbers along the translations: {n} of 10 sentences" for n in range(10)]
 
 
 @pytest.mark.parametrize("other", [Mirror(noise=0.1), Mirror(tokens=1), Mirror(tokenizer=True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import subprocess
 import sys
@@ -145,6 +146,36 @@ print(kept, resident())
     kept, left = map(int, output.split())
     assert kept > 200
     assert left < kept - 150
+
+
+# Megabytes in use after products of 500 shapes.
+PRODUCTS = """
+import ctypes, sys, torch
+from dragoman.model.memory import remember_fewer_products
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena a b c d e f used free g".split()]
+library = ctypes.CDLL(None)
+library.mallinfo2.restype = Info
+if sys.argv[1] == "few":
+    remember_fewer_products()
+weight = torch.ones(64, 64, dtype=torch.bfloat16)
+for rows in range(1, 501):
+    torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weight)
+print(library.mallinfo2().used // 2**20)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not say what is in use")
+def test_products_of_shapes_that_will_not_come_again_are_forgotten() -> None:
+    def used(mode: str, **environment: str) -> int:
+        known = {name: value for name, value in os.environ.items() if "ONEDNN" not in name}
+        command = [sys.executable, "-c", PRODUCTS, mode]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True, env=known | environment).stdout)
+
+    many, few = used("many"), used("few")
+    if many - few < 5:
+        pytest.skip("products in bf16 leave nothing behind on this processor")
+    assert used("few", ONEDNN_PRIMITIVE_CACHE_CAPACITY="1024") > few + 0.8 * (many - few), "the user's own choice"
 
 
 # Megabytes in large pages after so many were filled, by whether they were asked for.
