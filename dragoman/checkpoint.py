@@ -131,7 +131,7 @@ class ModelFolder:
     def in_a_sentence(self) -> str:
         """What the model is and where it is from."""
         facts, origin = self.direction.facts, "trained with Dragoman"
-        if imported := _imported_from(facts):
+        if imported := imported_from(facts):
             origin = f"imported into Dragoman from {imported}"
             origin += " and fine-tuned there" if TEXT_FACT in facts else ""
         return f"A Transformer of {self.model.num_parameters:,} parameters, {origin}."
@@ -190,8 +190,8 @@ def _least_numbers(config: ModelConfig) -> int:
     )
 
 
-def _imported_from(facts: Any) -> str:
-    """The folder that the model, or the one that it was fine-tuned from, was imported from."""
+def imported_from(facts: Any) -> str:
+    """The folder that a model of these facts, or the one that it was fine-tuned from, was imported from; else ""."""
     while isinstance(facts, dict):
         if IMPORTED_FACT in facts:
             return str(facts[IMPORTED_FACT])

@@ -7,7 +7,8 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, repeat
@@ -39,6 +40,7 @@ from dragoman.quotation import as_table, describe_evaluation
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
 _LINES_AT_ONCE = 2000
+_SECONDS_BETWEEN = 5.0  # of lines about progress
 
 
 def translate(config: TranslateConfig) -> int:
@@ -166,7 +168,7 @@ def evaluate(config: EvaluateConfig) -> int:
     if not pairs:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
     with _naming(", ".join(config.test)):
-        found = translator.translate([source for source, _ in pairs], config)
+        found = translator.translate([source for source, _ in pairs], config, _telling_progress(len(pairs)))
     _say_what_was_cut(", ".join(config.test), found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]
     if not config.tokenized and looks_tokenized(references):
@@ -216,6 +218,20 @@ def average(config: AverageConfig) -> int:
     replace(loaded, direction=direction).save(Path(config.out))
     _say(f"averaged {names} into {config.out}")
     return 0
+
+
+def _telling_progress(total: int) -> Callable[[int], None]:
+    """Says now and then how many lines are done, given those of each batch."""
+    done, told = 0, time.monotonic()
+
+    def tell(more: int) -> None:
+        nonlocal done, told
+        done = min(done + more, total)  # parts of long lines count, too
+        if time.monotonic() - told > _SECONDS_BETWEEN:
+            told = time.monotonic()
+            _say(f"{done:,} of {total:,} lines translated")
+
+    return tell
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 import yaml
 
-from dragoman.checkpoint import EXPORT_FILE, RUN_FILE, ModelFolder
+from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, RUN_FILE, ModelFolder
 from dragoman.config import DragomanError
-from dragoman.exported import describe
+from dragoman.exported import describe, refuse_to_replace
 from dragoman.files import make_folder
 from dragoman.inference.engine import Engine
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
@@ -38,6 +38,7 @@ _SUSPICIOUS_BLEU = 1.0
 def export_model(config: ExportConfig) -> int:
     """Export a model folder; returns the exit code, 1 where the proof fails."""
     loaded = ModelFolder.load(config.folder)
+    refuse_to_replace(Path(config.out), config.to)
     if config.to == "argos":
         argos.require_joint(loaded)
     sample = _sample(config, loaded, Path(config.folder))
@@ -55,8 +56,9 @@ def export_model(config: ExportConfig) -> int:
             shutil.rmtree(folder / "model")
         else:
             readme = card(loaded, config.to, config.quantization, parity)
-        (folder / "README.md").write_text(readme, encoding="utf-8")
-        (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, _weights_and_subwords(folder)))
+        described = folder / CARD_FILE
+        described.write_text(readme, encoding="utf-8")
+        (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, _what_works(folder), described))
     _say(f"exported to {config.out}")
     return 0
 
@@ -72,10 +74,9 @@ def import_model(config: ImportConfig) -> int:
     return 0
 
 
-def _weights_and_subwords(folder: Path) -> list[Path]:
-    """What an export can't do without; the rest may be edited."""
-    kinds = (".bin", ".model", ".spm", ".onnx", ".safetensors", ".argosmodel")
-    return sorted(path for path in folder.iterdir() if path.suffix in kinds)
+def _what_works(folder: Path) -> list[Path]:
+    """What an export can't do without; the rest is for people."""
+    return sorted(path for path in folder.iterdir() if path.name not in (CARD_FILE, PARITY_FILE))
 
 
 def _write(loaded: ModelFolder, folder: Path, config: ExportConfig) -> OtherSide:
@@ -171,13 +172,15 @@ def _staging(out: Path, mark: str) -> Iterator[Path]:
     if out.exists() and not (out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))):
         raise DragomanError(f"{out}: already exists, and is not an earlier result of this verb; choose another --out")
     make_folder(out.parent)
+    real, staging = Path(os.path.realpath(out)), out  # the place itself, which a link may only point to
     try:
-        # Beside the place itself, which a link may only point to.
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=Path(os.path.realpath(out)).parent) as place:
-            staging, before = Path(place, "new"), Path(place, "old")
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=real.parent) as place:
+            staging = Path(place, "new")
             staging.mkdir()
             yield staging
-            _put(staging, Path(os.path.realpath(out)), before)
+            _put(staging, real, Path(place, "old"))
+    except DragomanError as error:
+        raise DragomanError(str(error).replace(str(staging), str(out))) from None
     except OSError as error:
         raise DragomanError(f"{out}: can't be written ({error.strerror or error})") from None
 

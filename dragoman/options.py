@@ -204,6 +204,8 @@ class ExportConfig(ProofConfig):
         super().__post_init__()
         for_ctranslate2 = self.to in ("ctranslate2", "argos")
         require(for_ctranslate2 or self.quantization == "float32", f"--to {self.to} has no --quantization")
+        own_version = self.package_version != ExportConfig.package_version
+        require(self.to == "argos" or not own_version, f"--to {self.to} has no --package-version")
         numbers = all(part.isdigit() for part in self.package_version.split("."))
         require(numbers, f"package_version must be numbers with dots between, not {self.package_version!r}")
 

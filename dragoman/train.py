@@ -132,7 +132,7 @@ def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | N
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
         longest = max(longest, parent.direction.facts.get(LONGEST_FACT, LONGEST_UNKNOWN))
-        facts["fine-tuned from"] = {"folder": config.from_, **parent.direction.facts}
+        facts["fine-tuned from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
 

@@ -57,6 +57,7 @@ def test_runs_are_trained_scored_and_not_made_again(
 
     def pretend(self: ablation.Ablation, command: str, out: Path) -> None:
         commands.append(command)
+        (out / "seconds.txt").write_text("60\n30\n")
         if command.startswith("evaluate"):
             bleu = 30.0 + 2 * ("R-Drop" in str(out)) + ("penalty 1 --json" in command)
             model = {"precision": "bf16", "validation": {"loss": 2.0}}
@@ -64,7 +65,6 @@ def test_runs_are_trained_scored_and_not_made_again(
             Path(command.split()[-1]).write_text(json.dumps({"scores": scores, "model": model}))
 
     monkeypatch.setattr(ablation.Ablation, "_run", pretend)
-    monkeypatch.setattr(ablation, "load_state", lambda out: {"progress": {"seconds": 90.0}})
     monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
     words = [
         "ablation.py",

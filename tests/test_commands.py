@@ -234,6 +234,18 @@ def test_an_evaluation_records_precision_and_workers_and_translates_with_them(
     assert "BLEU" in capsys.readouterr().out
 
 
+def test_a_long_evaluation_says_how_far_it_is(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text("the cat\tun chat\n" * 9)
+    arguments = ["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--device", "cpu", "--workers", "1"]
+    assert main(arguments) == 0
+    assert "translated" not in capsys.readouterr().err, "nobody had to wait"
+    monkeypatch.setattr("dragoman.commands._SECONDS_BETWEEN", 0.0)
+    assert main(arguments) == 0
+    assert "9 of 9 lines translated" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("settings", "autocast", "workers"),
     [

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from small_models import LINES, small_model
 
+from dragoman.checkpoint import ModelFolder
 from dragoman.cli import main
-from dragoman.config import SearchConfig
+from dragoman.config import DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2
 
@@ -97,6 +98,36 @@ def test_exporting_again_replaces_an_export_and_nothing_else(model: Path, capsys
     assert main(["export", str(model), "--to", "ctranslate2", "--out", str(model)]) == 1
 
 
+def test_what_would_be_lost_is_said_before_the_work(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = export(model, "ctranslate2")
+    card = out / "README.md"
+    written = card.read_text()
+    capsys.readouterr()
+    for to, message in (("onnx", "an export for ctranslate2"), ("ctranslate2", "README.md: was edited")):
+        card.write_text("my own words")
+        assert main(["export", str(model), "--to", to, "--out", str(out), "--sentences", "2"]) == 1
+        told = capsys.readouterr().err
+        assert message in told
+        assert "choose another --out" in told
+        assert "comparing" not in told
+        assert card.read_text() == "my own words"
+    card.write_text(written)
+    export(model, "ctranslate2")
+
+
+def test_a_disk_that_is_full_is_said_of_the_place_asked_for(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, back = export(model, "huggingface"), model.parent / "back"
+
+    def full(folder: Path) -> None:
+        raise DragomanError(f"{folder / 'model.safetensors'}: can't be written (No space left on device)")
+
+    monkeypatch.setattr(ModelFolder, "save", lambda self, folder: full(folder))
+    assert main(["import", str(out), "--out", str(back), "--sentences", "2"]) == 1
+    assert f"{back}/model.safetensors: can't be written" in capsys.readouterr().err
+
+
 def test_a_folder_comes_back_where_the_new_one_can_not_take_its_place(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,6 +208,7 @@ def test_the_text_of_the_proof_is_that_of_the_run_or_made_up(model: Path, capsys
         (["--to", "huggingface", "--quantization", "int8"], "no --quantization"),
         (["--to", "argos", "--package-version", "1.0b"], "package_version"),
         (["--to", "argos", "--package-version", "1."], "package_version"),
+        (["--to", "onnx", "--package-version", "2.0"], "no --package-version"),
         (["--to", "nowhere"], "must be one of"),
     ],
 )
@@ -218,9 +250,15 @@ def test_an_exported_folder_with_a_file_of_another_model_is_refused(
     (model.parent / "text").write_text("a\n")
     arguments = ["translate", str(out), str(model.parent / "text")]
     assert main(arguments) == 0
-    (out / "sentencepiece.model").write_bytes((out / "sentencepiece.model").read_bytes() + b"\0")
-    assert main(arguments) == 1
-    assert "sentencepiece.model: damaged, or of another model" in capsys.readouterr().err
+    for name in ("sentencepiece.model", "config.json", "shared_vocabulary.json", "model.bin"):
+        right = (out / name).read_bytes()
+        (out / name).write_bytes(right + b"\0")
+        assert main(arguments) == 1
+        assert f"{name}: damaged, or of another model" in capsys.readouterr().err
+        (out / name).unlink()
+        assert main(arguments) == 1
+        assert f"{name}: no such file; export the model again" in capsys.readouterr().err
+        (out / name).write_bytes(right)
 
 
 def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(

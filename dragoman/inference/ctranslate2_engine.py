@@ -9,7 +9,7 @@ import torch
 
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
-from dragoman.exported import read_description
+from dragoman.exported import exported_to, read_description
 from dragoman.extras import needed
 from dragoman.inference.engine import require_room
 from dragoman.inference.rules import LengthPenalty
@@ -19,6 +19,7 @@ from dragoman.text.subword import SPECIALS, Vocabulary
 MODEL_FILE = "model.bin"
 EngineName = Literal["auto", "torch", "ctranslate2"]
 _BATCH_TOKENS = 1024  # CTranslate2's own batches, cut from what it is given
+_BATCHES_AT_ONCE = 4  # for each worker: Ctrl-C has to wait until CTranslate2 has done what it was given
 _NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
 
 
@@ -50,7 +51,7 @@ class CTranslate2Engine:
         library = needed("ctranslate2", "ctranslate2")
         self.config = config
         self._vocabulary = vocabulary
-        self._version = library.__version__
+        self._version, self._workers = library.__version__, workers
         try:
             self._translator = library.Translator(
                 str(folder), device=device, inter_threads=workers, intra_threads=threads
@@ -144,8 +145,8 @@ class CTranslate2Engine:
         """Nothing that processes would share."""
 
     def batch_tokens(self, config: SearchConfig) -> int:
-        """All at once: CTranslate2 cuts batches itself, and gives them to its workers."""
-        return 2**31
+        """Enough for all workers: CTranslate2 cuts batches itself, and gives them out."""
+        return _BATCHES_AT_ONCE * self._workers * _BATCH_TOKENS
 
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
@@ -166,7 +167,7 @@ def choose_engine(folder: Path, asked: EngineName) -> EngineName:
     Raises:
         ConfigError: the folder is not for the engine asked for.
     """
-    exported = (folder / MODEL_FILE).is_file()
+    exported = (folder / MODEL_FILE).is_file() or exported_to(folder) == "ctranslate2"
     if asked == "ctranslate2" and not exported:
         cure = f"dragoman export {folder} --to ctranslate2 --out …"
         raise ConfigError(f"{folder}: not a CTranslate2 folder (it has no {MODEL_FILE}); make one with {cure}")

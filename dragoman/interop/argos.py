@@ -7,7 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from dragoman.checkpoint import ModelFolder
+from dragoman.checkpoint import ModelFolder, imported_from
 from dragoman.config import DragomanError
 from dragoman.extras import needed
 from dragoman.text.subword import JOINT_FILE
@@ -59,9 +59,10 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
 def require_joint(loaded: ModelFolder) -> None:
     """Raise DragomanError unless one subword model serves both languages."""
     if not loaded.vocabulary.joint:
+        other_way = "" if imported_from(loaded.direction.facts) else ", or train with --text.vocabulary joint"
         raise DragomanError(
             "an Argos package has one subword model for both languages, this model has one for each: export it with "
-            "--to ctranslate2, or train with --text.vocabulary joint"
+            f"--to ctranslate2{other_way}"
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ from torch import Tensor
 from dragoman.checkpoint import EXPORT_FILE, IMPORTED_FACT, Direction, ModelFolder, build_model, read_weights
 from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.exported import read_description
-from dragoman.interop.marian import Weights, layers_from_marian
+from dragoman.interop.marian import Weights, layers_from_marian, layers_to_marian
 from dragoman.model.embedding import sinusoids
+from dragoman.model.transformer import Transformer
 from dragoman.text.subword import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
 _ABSENT = -100.0
 """Bias of a subword that Marian does not have: no probability that a float32 could tell from none."""
+_LEAST_KNOWN = 0.5
+"""Of the subwords of a SentencePiece model, in its vocabulary: Marian's own lack some, of another model most."""
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _CURE = "take a folder as transformers saves a MarianMTModel with its MarianTokenizer"
 
@@ -76,10 +79,11 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> Arrival:
     for name, side in (("vocab_size", sides[0]), ("decoder_vocab_size", sides[1])):
         if (size := settings.get(name)) not in (None, max(side.rows) + 1):
             raise DragomanError(
-                f"{folder}: {name} is {size} in config.json, but there are {max(side.rows) + 1:,} subwords"
+                f"{folder}: {name} is {size!r} in config.json, but there are {max(side.rows) + 1:,} subwords"
             )
     weights, has_bias = _weights(tensors, settings, sides, folder)
     config = _config(settings, sides, weights, has_bias, folder)
+    _require_layers(config, tensors, folder / "model.safetensors")
     direction = _direction(folder, source, target)
     loaded = ModelFolder(build_model(config, weights, folder), _vocabulary(folder, sides), direction)
     return Arrival(loaded, (sides[0].rows, sides[1].rows), sides[1].absent)
@@ -139,13 +143,21 @@ def _require_kind(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _read_tensors(folder: Path) -> Weights:
-    path = folder / "model.safetensors"
-    if not path.is_file() and (pickled := [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.npz")]):
-        raise DragomanError(
-            f"{pickled[0]}: pickled weights could run any program and are not read; load the model with transformers "
-            f"and save it again, which writes model.safetensors"
-        )
-    return {name: tensor.float() for name, tensor in read_weights(path).items()}
+    path, again = folder / "model.safetensors", "load the model with transformers and save it again"
+    if not path.is_file():
+        if parts := sorted(folder.glob("model-*.safetensors")):
+            raise DragomanError(f"{parts[0]}: only a part of the weights; {again} with max_shard_size='100GB'")
+        if pickled := [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.npz")]:
+            raise DragomanError(
+                f"{pickled[0]}: pickled weights could run any program and are not read; {again}, which writes "
+                f"{path.name}"
+            )
+        raise DragomanError(f"{path}: no such file; {_CURE}")
+    tensors = {name: tensor.float() for name, tensor in read_weights(path).items()}
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise DragomanError(f"{path}: the tensor {name} has values that are no numbers; get the folder again")
+    return tensors
 
 
 def _arrange(numbers: dict[str, int], settings: dict[str, Any], folder: Path) -> _Side:
@@ -211,6 +223,22 @@ def _weights(
     return weights | ({"softmax.bias": own_bias} if has_bias else {}), has_bias
 
 
+def _require_layers(config: ModelConfig, tensors: Weights, path: Path) -> None:
+    """Raise DragomanError, in Marian's names, unless the layers are those of the configuration."""
+    known = len(tensors) + 1  # more layers than tensors can't be, whatever a damaged configuration says
+    encoder, decoder = min(config.num_encoder_layers, known), min(config.num_decoder_layers, known)
+    with torch.device("meta"):
+        model = Transformer(replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder))
+    expected = {name: tuple(weight.shape) for name, weight in layers_to_marian(dict(model.named_parameters())).items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items() if layers_from_marian({name: tensor})}
+    if differing := sorted(expected.keys() ^ found.keys()):
+        problem = "is missing" if differing[0] in expected else "belongs to no layer of config.json"
+        raise DragomanError(f"{path}: the tensor {differing[0]} {problem}; {_CURE}")
+    for name, shape in expected.items():
+        if found[name] != shape:
+            raise DragomanError(f"{path}: the tensor {name} is {found[name]}, not {shape} as config.json says; {_CURE}")
+
+
 def _take(tensors: Weights, names: Sequence[str], path: Path) -> Tensor:
     """The first of these tensors that there is."""
     found = next((tensors[name] for name in names if name in tensors), None)
@@ -266,12 +294,14 @@ def _config(
 
 def _vocabulary(folder: Path, sides: tuple[_Side, _Side]) -> Vocabulary:
     """The subword models with their lists; without them where SentencePiece's own ids are the same."""
-    found = []
+    found: list[SubwordModel] = []
     for name, side in (("source.spm", sides[0]), ("target.spm", sides[1])):
         path = folder / name
         if not path.is_file():
             raise DragomanError(f"{path}: no such file; {_CURE}")
-        model: SubwordModel = ListedModel(path.read_bytes(), side.listed, str(path))
+        model = ListedModel(path.read_bytes(), side.listed, str(path))
+        if model.known_share() < _LEAST_KNOWN:
+            raise DragomanError(f"{path}: {model.known_share():.0%} of its subwords are in the vocabulary; {_CURE}")
         found.append(model)
     source, target = (_plain(model) for model in found)
     if source is not None and target is not None:

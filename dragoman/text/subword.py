@@ -116,6 +116,12 @@ class ListedModel(SubwordModel):
         """Number of subwords, special symbols included."""
         return len(self.listed)
 
+    def known_share(self) -> float:
+        """How many of the SentencePiece model's own subwords the list has, from 0 to 1; bytes and symbols aside."""
+        model = self._processor
+        own = [i for i in range(model.get_piece_size()) if not (model.is_byte(i) or model.is_control(i))]
+        return sum(piece in self._places for piece in model.id_to_piece(own)) / len(own)
+
     @property
     def merges(self) -> bool:
         """Never: only encode knows about tags, and about subwords that the list does not have."""

@@ -6,6 +6,7 @@ source, repeats itself, copies, stops too early or writes nothing. These numbers
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -69,7 +70,7 @@ class Health:
         parts = [
             f"accuracy {self.forced_accuracy:.0%} forced, {self.free_accuracy:.0%} free",
             f"length {self.length_ratio:.2f}",
-            f"gradient {self.gradient_norm:.2g}",
+            "" if math.isnan(self.gradient_norm) else f"gradient {self.gradient_norm:.2g}",
             ", ".join(f"{shares[name]:.0%} {name}" for name in worst if shares[name] >= 0.005),
         ]
         return "health: " + "; ".join(filter(None, parts))

@@ -100,9 +100,22 @@ def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
     assert choose_engine(folder, "auto") == choose_engine(folder, "ctranslate2") == "ctranslate2"
     with pytest.raises(ConfigError, match="--engine"):
         choose_engine(folder, "torch")
+    (tmp_path / EXPORT_FILE).write_bytes((folder / EXPORT_FILE).read_bytes())
+    assert choose_engine(tmp_path, "auto") == "ctranslate2", "the weights are missing, and are then asked for"
+    (tmp_path / EXPORT_FILE).unlink()
     assert choose_engine(tmp_path, "auto") == "torch"
     with pytest.raises(ConfigError, match="dragoman export"):
         choose_engine(tmp_path, "ctranslate2")
+
+
+def test_ctranslate2_gets_a_few_batches_at_a_time(folder: Path) -> None:
+    """It can't be interrupted before it has done what it was given."""
+    lines, done = LINES * 150, list[int]()
+    translator = Translator.using(*load_exported(folder, CPU, workers=1))
+    found = translator.translate(lines, SearchConfig(beam=1), done.append)
+    assert sum(done) == len(lines)
+    assert len(done) > 3
+    assert [t.text for t in found] == [t.text for t in translator.translate(LINES, SearchConfig(beam=1))] * 150
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x06\x00\x00\x00" + bytes(100)])

@@ -158,9 +158,10 @@ BIAS = "model.encoder.layers.0.fc1.bias"
 @pytest.mark.parametrize(
     ("tensors", "message"),
     [
-        ({BIAS: None}, r"encoder\.layers\.0\.feed_forward\.inner\.bias is missing"),
-        ({BIAS: torch.zeros(63)}, r"inner\.bias is \(63,\), not \(64,\)"),
-        ({BIAS: torch.full((64,), math.nan)}, "no numbers"),
+        ({BIAS: None}, r"model\.encoder\.layers\.0\.fc1\.bias is missing"),
+        ({BIAS: torch.zeros(63)}, r"model\.encoder\.layers\.0\.fc1\.bias is \(63,\), not \(64,\)"),
+        ({BIAS: torch.full((64,), math.nan)}, r"model\.encoder\.layers\.0\.fc1\.bias has values that are no numbers"),
+        ({BIAS.replace("layers.0", "layers.9"): torch.zeros(64)}, r"layers\.9\.fc1\.bias belongs to no layer"),
         ({"model.encoder.layers.0.fc3.bias": torch.zeros(64)}, r"fc3\.bias is unknown to Marian"),
         ({"model.shared.weight": None}, r"model\.shared\.weight is missing"),
         ({"model.shared.weight": torch.zeros(5, 32)}, r"an embedding is \(5, 32\)"),
@@ -193,7 +194,9 @@ def rewrite(path: Path, **changes: Any) -> None:
         ("config.json", {"normalize_before": True}, "normalize_before"),
         ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
         ("config.json", {"decoder_ffn_dim": 128}, "differ in feed-forward"),
-        ("config.json", {"encoder_layers": 3}, r"encoder\.layers\.2\.\S+ is missing"),
+        ("config.json", {"encoder_layers": 3}, r"model\.encoder\.layers\.2\.fc1\S+ is missing"),
+        ("config.json", {"encoder_layers": 10**9}, r"model\.encoder\.layers\.\S+ is missing"),
+        ("config.json", {"vocab_size": "7"}, "vocab_size is '7' in config.json"),
         ("config.json", {"d_model": "gone"}, "d_model"),
         ("config.json", {"eos_token_id": "gone"}, "special token"),
         ("config.json", {"pad_token_id": 10**6}, "beyond"),
@@ -229,4 +232,24 @@ def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(DragomanError, match="could run any program"):
+        read_marian(folder)
+
+
+def test_weights_in_several_files_are_refused_with_the_cure(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    model = transformers.MarianMTModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="20KB")
+    with pytest.raises(DragomanError, match=r"only a part of the weights; .* max_shard_size='100GB'"):
+        read_marian(folder)
+    model.save_pretrained(folder, max_shard_size="100GB")
+    read_marian(folder)
+
+
+def test_a_subword_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    numbers = json.loads((folder / "vocab.json").read_text())
+    strange = {piece if piece.startswith("<") else f"{piece}x": number for piece, number in numbers.items()}
+    (folder / "vocab.json").write_text(json.dumps(strange))
+    with pytest.raises(DragomanError, match=r"source\.spm: \d+% of its subwords are in the vocabulary"):
         read_marian(folder)

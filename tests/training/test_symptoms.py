@@ -183,6 +183,7 @@ def test_the_line_says_it_all_in_short() -> None:
     assert HEALTHY.line() == "health: accuracy 61% forced, 58% free; length 0.98; gradient 0.83; 1% looping"
     assert replace(HEALTHY, repeated=0.0).line().endswith("gradient 0.83")
     sick = replace(HEALTHY, empty=0.3, identical=0.4, copied=0.2)
+    assert "gradient" not in replace(HEALTHY, gradient_norm=math.nan).line()
     assert sick.line().endswith("; 40% alike, 30% empty")
 
 
