@@ -86,7 +86,7 @@ class _Parser(ArgumentParser):
 def nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:
     """The end of a sentence that suggests what may have been meant; empty where nothing is near."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {found[0]}?" if found else ""
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def parse(name: str, verb: Verb, arguments: Sequence[str]) -> Any:

@@ -28,6 +28,7 @@ from dragoman.text.corpus import holds_out
 
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
 _LINES_AT_ONCE, _BLOCK = 10_000, 1 << 20
+_INDENT = " " * 4
 _HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
 _OTHERS = {
     "sacrebleu": "SET:SOURCE-TARGET, a test set that sacreBLEU knows, such as sacrebleu:wmt14/full:en-de",
@@ -58,12 +59,14 @@ def download(config: DownloadConfig) -> int:
 
 def _catalogue() -> str:
     """What there is, for a terminal."""
-    entries = [(name, source.about) for name, source in SOURCES.items()]
+    names: dict[str, list[str]] = {}
+    for name, source in SOURCES.items():
+        names.setdefault(source.about, []).append(name)
+    entries = [(", ".join(alike), about) for about, alike in names.items()]
     entries += [(f"{kind}:…", about) for kind, about in _OTHERS.items()]
-    return "".join(
-        textwrap.fill(about, 79, initial_indent=f"{name:<17}", subsequent_indent=" " * 17) + "\n"
-        for name, about in entries
-    )
+    of_names = textwrap.TextWrapper(79, break_on_hyphens=False)
+    of_text = textwrap.TextWrapper(79, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+    return "".join(f"{of_names.fill(name)}\n{of_text.fill(about)}\n" for name, about in entries)
 
 
 # ---- texts of the list

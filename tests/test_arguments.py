@@ -59,7 +59,7 @@ def test_messages_stay_on_one_line(text: str) -> None:
 
 
 def test_a_near_name_is_suggested_and_a_far_one_not() -> None:
-    assert nearest("trian", VERBS) == "; did you mean train?"
+    assert nearest("trian", VERBS) == " (did you mean train?)"
     assert nearest("xyzzy", VERBS) == ""
 
 

@@ -228,7 +228,7 @@ def test_a_wrong_setting_of_a_recipe_is_named(recipe: Path, capsys: pytest.Captu
     recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"max_stepz": 5}}))
     with pytest.raises(SystemExit):
         run(recipe)
-    assert "unknown setting max_stepz; did you mean max_steps?" in capsys.readouterr().err
+    assert "unknown setting max_stepz (did you mean max_steps?)" in capsys.readouterr().err
 
 
 # ---- those that come with Dragoman
