@@ -116,12 +116,14 @@ def _slug(name: str) -> str:
 def store(ablation: Ablation) -> None:
     """Write what is known by now, with what was known before of runs of this kind, in the order of the lists."""
     options = ablation.options
-    settings = {"train": BASE, "steps": options.steps, "seed": options.seed, "at once": options.at_once}
+    settings = {"train": BASE, "steps": options.steps, "at once": options.at_once}
     before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
-    rows = (before["result"] if before.get("ablation") == settings else {}) | ablation.rows
-    words = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in ("steps", "seed", "at_once")]
+    rows: dict[str, Any] = before["result"] if before.get("ablation") == settings else {}
+    for name, row in ablation.rows.items():
+        rows[name] = rows.get(name, {}) | {str(options.seed): row}
+    words = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in ("steps", "at_once")]
     content = {
-        "command": f"python benchmarks/ablation.py DATA {' '.join(words)}",
+        "command": f"python benchmarks/ablation.py DATA --seed SEED {' '.join(words)}",
         "hardware": describe_hardware(),
         "ablation": settings,
         "result": {name: rows[name] for name in (*VARIANTS, *SEARCHES) if name in rows},
@@ -135,18 +137,22 @@ def is_ablation(record: dict[str, Any]) -> bool:
 
 
 def ablation_table(record: dict[str, Any]) -> str:
-    """A row for each variant, in Markdown."""
+    """A row for each variant and seed, in Markdown."""
     settings, rows = record["ablation"], record["result"]
-    first = next(iter(rows.values()))
-    head = ["variant", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
+    head = ["variant", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for name, row in rows.items():
-        figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
-        minutes = f"{row['minutes']:.0f}" if name in VARIANTS else ""
-        lines.append(f"| {name} | {figures} | {minutes} | {row['options'] and '`' + row['options'] + '`'} |")
+    signature = ""
+    for name, by_seed in rows.items():
+        for seed, row in sorted(by_seed.items()):
+            figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
+            minutes = f"{row['minutes']:.0f}" if name in VARIANTS else ""
+            options = row["options"] and f"`{row['options']}`"
+            lines.append(f"| {name} | {seed} | {figures} | {minutes} | {options} |")
+            signature = row["signature"]
     common = (
-        f"`{settings['train']}`, seed {settings['seed']}, {settings['steps']:,} steps each, {settings['at once']} runs "
-        f"at the same time with a thread each, minutes of processor time; beam 5. BLEU: {first['signature']}."
+        f"`{settings['train']}`, {settings['steps']:,} steps each, {settings['at once']} runs at the same time with a "
+        f"thread each, minutes of processor time; beam 5. BLEU: {signature}. Another seed alone can change BLEU by as "
+        f"much as the rows of the same variant differ."
     )
     return f"{common}\n\n" + "\n".join(lines)
 

@@ -33,20 +33,13 @@ def recipe_table(record: Record) -> str:
 
 
 def _rows(result: Record, names: list[str]) -> Iterator[str]:
-    head = [
-        "seed",
-        *(METRICS[name] for name in names),
-        "validation BLEU",
-        "kept after steps",
-        "and minutes",
-        "weights (SHA-256)",
-    ]
+    head = ["seed", *(METRICS[name] for name in names), "kept", "steps in all", "minutes", "on", "weights (SHA-256)"]
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for run in result["runs"]:
-        scores = [f"{run['scores'][name]:.2f}" for name in names]
-        kept = [f"{run['validation']['bleu']:.2f}", f"{run['steps']:,}", f"{run['minutes']:g}", run["weights"][:12]]
-        yield f"| {' | '.join([str(run['seed']), *scores, *kept])} |"
+        scores, whole = [f"{run['scores'][name]:.2f}" for name in names], run["whole run"]
+        took = [run["kept"], f"{whole['steps']:,}", f"{whole['minutes']:.0f}", whole["on"], run["weights"][:12]]
+        yield f"| {' | '.join([str(run['seed']), *scores, *took])} |"
     if len(result["runs"]) > 1:
         spread = [f"{one['mean']:.2f} ± {one['standard deviation']:.2f}" for one in result["scores"].values()]
-        yield f"| {' | '.join(['mean', *spread, '', '', '', ''])} |"
+        yield f"| {' | '.join(['mean ± standard deviation', *spread, '', '', '', '', ''])} |"

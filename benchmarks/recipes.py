@@ -19,7 +19,7 @@ from pathlib import Path
 from hardware import describe_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
-_OF_A_RUN = ("training pairs", "training text (SHA-256)", "steps", "minutes", "precision", "seed", "validation")
+_OF_A_RUN = ("training pairs", "training text (SHA-256)", "kept", "steps", "minutes", "precision", "seed", "whole run")
 
 
 def main(arguments: list[str]) -> int:
@@ -39,12 +39,11 @@ def main(arguments: list[str]) -> int:
         return ended.returncode
     found = json.loads((options.out / "results.json").read_text(encoding="utf-8"))
     name = options.recipe.stem
-    seeds = f" --seeds {' '.join(options.seeds)}" if options.seeds else ""
-    seeds += f" --threads {options.threads}" if options.threads != os.cpu_count() else ""
+    words = ["--seeds", *(str(run["model"]["seed"]) for run in found["runs"]), "--threads", str(options.threads)]
     content = {
-        "command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT{seeds}",
+        "command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT {' '.join(words)}",
         "hardware": describe_hardware(),
-        "recipe": {key: found[key] for key in ("recipe", "published")},
+        "recipe": {key: found[key] for key in ("recipe", "published", "train", "evaluate")},
         "result": {
             "scores": found["scores"],
             "runs": [

@@ -24,6 +24,7 @@ HEAD = """# What was measured
 Written by `python benchmarks/report.py` from `benchmarks/results/`. Each section names the command that measures it
 again. `make bench DATA=FOLDER` sets up the other toolkits, compares their speed with Dragoman's and writes this page;
 FOLDER has Multi30k's raw text (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en and .de).
+Where no seed is named, it is 1, as it is for every run that does not choose one.
 """
 TITLES = {
     "speed-training": "Training, side by side with other toolkits",
@@ -35,6 +36,7 @@ TITLES = {
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
     "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
     "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
+    "rehearsals": "The paper's recipes, rehearsed: what they would take on this machine",
     "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",

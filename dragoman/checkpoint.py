@@ -36,7 +36,9 @@ _RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TAR
               METRICS_FILE, RUN_FILE, REPORT_FILE)  # fmt: skip
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
-OF_ONE_MODEL = ("validation", "signatures", "steps", "minutes")
+RUN_FACT, SETTINGS_FACT = "whole run", "settings (SHA-256)"
+"""Among a model's facts: what the run that it is from took in all; and, among these, a digest of its settings."""
+OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
 """Among a model's facts: those that do not hold for a model made from it."""
 TEXT_FACT = "training text (SHA-256)"
 """Among a model's facts: the fingerprint of what it learned from."""
@@ -106,6 +108,10 @@ class ModelFolder:
         files = self.vocabulary.files() | self._description() | {WEIGHTS_FILE: weights}
         write_together({folder / name: content for name, content in files.items()})
 
+    def save_description(self, folder: Path) -> None:
+        """Write only what is known about the model, beside the weights that are there; errors as for save."""
+        write_together({folder / name: content for name, content in self._description().items()})
+
     def _description(self) -> dict[str, bytes]:
         """The content of the files that are meant for reading."""
         settings = {
@@ -138,7 +144,7 @@ class ModelFolder:
 
     def table_of_facts(self) -> str:
         """All that is known about the model, in Markdown."""
-        rows = (f"| {name} | {_in_words(value)} |\n" for name, value in self.direction.facts.items())
+        rows = (f"| {name} | {in_words(value)} |\n" for name, value in self.direction.facts.items())
         return "| | |\n|---|---|\n" + "".join(rows)
 
     def _card(self) -> str:
@@ -199,9 +205,10 @@ def imported_from(facts: Any) -> str:
     return ""
 
 
-def _in_words(value: Any) -> str:
+def in_words(value: Any) -> str:
+    """A fact about a model as a cell of a Markdown table."""
     if isinstance(value, dict):
-        return "<br>".join(f"{key}: {_in_words(inner)}" for key, inner in value.items())
+        return "<br>".join(f"{key}: {in_words(inner)}" for key, inner in value.items())
     return str(value).replace("|", "\\|")
 
 

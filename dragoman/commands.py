@@ -28,10 +28,10 @@ from dragoman.checkpoint import (
     refuse_to_overwrite,
 )
 from dragoman.config import DragomanError
-from dragoman.files import write_atomically
+from dragoman.files import require_place, write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
-from dragoman.inference.evaluation import METRICS, all_scores, looks_tokenized
+from dragoman.inference.evaluation import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device, use_bf16
@@ -167,10 +167,14 @@ def evaluate(config: EvaluateConfig) -> int:
     pairs = list(read_pairs(config.test, direction.source, direction.target))
     if not pairs:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
+    for place in filter(None, (config.json, config.markdown)):
+        require_place(Path(place))
     with _naming(", ".join(config.test)):
         found = translator.translate([source for source, _ in pairs], config, _telling_progress(len(pairs)))
     _say_what_was_cut(", ".join(config.test), found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]
+    if config.tokenized and looks_raw(references):
+        _say(f"{', '.join(config.test)}: does not look tokenised; its BLEU compares with nothing published")
     if not config.tokenized and looks_tokenized(references):
         _say(
             f"{', '.join(config.test)}: looks tokenised; sacreBLEU wants raw text (with --tokenized the tokens are "

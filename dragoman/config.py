@@ -355,6 +355,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         """Refuse impossible values and combinations."""
         require(bool(self.train), "train needs at least one text")
+        require(self.seed < 2**63, f"seed must be below 2^63, not {self.seed}")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
         require_at_least(1, {"log_every": self.log_every})

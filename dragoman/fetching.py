@@ -56,6 +56,8 @@ def fetch(url: str, path: Path, sha256: str = "", say: Callable[[str], None] = l
         raise _unreachable(url, error, partial) from None
     except OSError as error:
         raise not_saved(path, error) from None
+    except ValueError as error:
+        raise DragomanError(f"{url}: not an address ({error}); {_ELSEWHERE}") from None
     say(f"{path}: {path.stat().st_size:,} bytes")
 
 

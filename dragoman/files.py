@@ -26,6 +26,14 @@ def make_folder(folder: Path) -> None:
         raise DragomanError(f"{folder}: can't be written (read-only); choose another place")
 
 
+def require_place(path: Path) -> None:
+    """Raise DragomanError where a file could not be written: better before the work than after."""
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        reason = "a folder is there" if path.is_dir() else "no such folder" if not folder.is_dir() else "read-only"
+        raise DragomanError(f"{path}: can't be written ({reason}); name another place")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content, or leave it as it was.
 

@@ -65,8 +65,8 @@ class EvaluateConfig(SearchConfig):
     test: list[str]
     """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
     tokenized: bool = False
-    """The test text is tokenised, as the model's: score its tokens as they are, in lower case, as multi-bleu and
-    fairseq do. Such a BLEU compares with published tokenised BLEU, and with nothing else."""
+    """The test text is tokenised, as the model's: score its tokens as they are, in lower case. Such a BLEU
+    compares with published tokenised BLEU, and with nothing else."""
     json: str = ""
     """Also write the scores, the settings and the translations to this file, for compare."""
     markdown: str = ""
@@ -140,6 +140,10 @@ class ReproduceConfig:
     """Where to put the models and the table; runs/NAME without it."""
     seeds: list[str] = field(default_factory=list)
     """Train once with each of these; by default with those of the recipe."""
+    restart: bool = False
+    """Throw away what earlier runs of these seeds left and begin again."""
+    accept_changes: bool = False
+    """Continue runs although the recipe or the text has changed since."""
     dry_run: bool = False
     """Train nothing; say what it would take. Where the text is not there, one of the same size is imagined."""
     device: str = "auto"

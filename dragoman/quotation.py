@@ -11,7 +11,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import TEXT_FACT, WEIGHTS_FILE, Direction, fingerprint
+from dragoman.checkpoint import (
+    RUN_FACT,
+    SETTINGS_FACT,
+    TEXT_FACT,
+    WEIGHTS_FILE,
+    Direction,
+    fingerprint,
+    in_words,
+)
 from dragoman.config import VERSION, DragomanError
 from dragoman.fetching import checksum
 from dragoman.files import write_atomically
@@ -21,6 +29,7 @@ from dragoman.options import CompareConfig, EvaluateConfig
 from dragoman.text.corpus import Pair
 
 _SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long")
+_FACTS = ("training pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
 _VERSION = re.compile(r"\|version:[^|]*")  # of sacreBLEU, whose versions count alike
 
 
@@ -80,11 +89,10 @@ def as_table(evaluation: dict[str, Any]) -> str:
         ("search", ", ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in _SEARCH)),
         ("software", evaluation["software"]),
     ]
-    facts = ("training pairs", TEXT_FACT, "steps", "minutes", "seed")
-    rows += [(name, str(evaluation["model"][name])) for name in facts if name in evaluation["model"]]
+    rows += [(name, evaluation["model"][name]) for name in _FACTS if name in evaluation["model"]]
     source, target = evaluation["languages"]
-    escaped = ((name, value.replace("|", "\\|")) for name, value in rows)
-    return f"| {source} → {target} | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in escaped)
+    lines = (f"| {name} | {in_words(value)} |\n" for name, value in rows)
+    return f"| {source} → {target} | |\n|---|---|\n" + "".join(lines)
 
 
 def read_evaluation(path: str) -> dict[str, Any]:
@@ -103,6 +111,8 @@ def read_evaluation(path: str) -> dict[str, Any]:
             [*texts, found["text"]["sha256"], found["weights"]["sha256"]]
         )  # what is of another kind raises, and so does what is missing
         float(sum(numbers)) / len(numbers) / len(texts)
+        if not isinstance(found["model"].get(RUN_FACT, {}), dict):
+            raise TypeError(RUN_FACT)
         return dict(found, tokenized=bool(found["settings"]["tokenized"]))
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror}") from None
@@ -123,6 +133,8 @@ def compare(config: CompareConfig) -> int:
             raise DragomanError(f"{path}: of another text than {paths[0]}")
         if (own := _counting(evaluation)) != (others := _counting(everything[0])):
             raise DragomanError(f"{path}: scored in another way than {paths[0]} ({own}; {others})")
+    for names, runs in ((config.system, systems), (config.baseline, baselines)):
+        _require_one_system(names, runs)
     result = compare_runs(systems, baselines)
     print(_comparison_table(result), end="")
     if config.json:
@@ -137,13 +149,26 @@ def compare(config: CompareConfig) -> int:
     return 0
 
 
-def of_one_kind(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Whether two evaluations may be runs of one system: the same text, search, counting and training text."""
-    ways = [
-        [_text(one), _counting(one), *(one["settings"][name] for name in _SEARCH), one["model"].get(TEXT_FACT)]
-        for one in (first, second)
-    ]
-    return ways[0] == ways[1]
+def _require_one_system(paths: Sequence[str], runs: Sequence[dict[str, Any]]) -> None:
+    """Raise DragomanError unless these are different runs of the same system."""
+    known: dict[str, str] = {}
+    for path, run in zip(paths, runs, strict=True):
+        if differing := differences_in_kind(runs[0], run):
+            raise DragomanError(f"{path}: no other run of the system of {paths[0]}, as it differs in: {differing}")
+        if (before := known.setdefault(run["weights"]["sha256"], path)) != path:
+            raise DragomanError(f"{path}: of the same weights as {before}; each file is to be of a run of its own")
+
+
+def differences_in_kind(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """What keeps two evaluations from being runs of one system, such as "search"; empty where nothing does."""
+    kinds: list[dict[str, Any]] = []
+    for one in (first, second):
+        facts = one["model"]
+        search = [one["settings"].get(name) for name in _SEARCH]
+        kinds.append({"text": _text(one), "counting": _counting(one), "search": search})
+        kinds[-1]["training text"] = facts.get(TEXT_FACT)
+        kinds[-1]["training settings"] = facts.get(RUN_FACT, {}).get(SETTINGS_FACT)
+    return ", ".join(name for name, kind in kinds[0].items() if kind != kinds[1][name])
 
 
 def _text(evaluation: dict[str, Any]) -> list[Any]:
@@ -169,8 +194,8 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         baselines: of another system, on the same text; as many, or none.
 
     Returns:
-        By metric: mean and, of several runs, standard deviation of both, the p-value of each pair of runs, and
-        the signature of the resampling.
+        By metric: mean and, of several runs, standard deviation of both; of each pair of runs, the p-value and half
+        the width of the 95 % confidence interval of the system's score; and the signature of the resampling.
     """
     metrics = [name for name in METRICS if name in systems[0]["scores"]]
     found: dict[str, Any] = {name: {"system": _spread(systems, name)} for name in metrics}
@@ -181,7 +206,7 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
     for name in metrics if baselines else ():
         found[name] |= {"baseline": _spread(baselines, name), "p": [pair[name].p for pair in pairs]}
-        found[name]["resampling"] = pairs[0][name].signature
+        found[name] |= {"interval": [pair[name].interval for pair in pairs], "resampling": pairs[0][name].signature}
     return found
 
 
@@ -194,7 +219,8 @@ def _spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
 def _comparison_table(result: dict[str, Any]) -> str:
     """The result in Markdown."""
     compared = all("baseline" in one for one in result.values())
-    head = ["metric", *(["baseline"] if compared else []), "system", *(["difference", "p"] if compared else [])]
+    more = ["difference", "p", "95 % interval of the system"] if compared else []
+    head = ["metric", *(["baseline"] if compared else []), "system", *more]
     rows = [head, ["---"] * len(head)]
     for name, one in result.items():
         row = [METRICS[name]]
@@ -204,6 +230,7 @@ def _comparison_table(result: dict[str, Any]) -> str:
         if compared:
             row.append(f"{one['system']['mean'] - one['baseline']['mean']:+.2f}")
             row.append(", ".join(f"{p:.3f}" for p in one["p"]))
+            row.append(", ".join(f"± {interval:.2f}" for interval in one["interval"]))
         rows.append(row)
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -211,5 +238,5 @@ def _comparison_table(result: dict[str, Any]) -> str:
 def spread_in_words(spread: dict[str, float]) -> str:
     """Mean and, of several runs, standard deviation, as compare_runs found them."""
     deviation = spread.get("standard deviation")
-    runs = "" if deviation is None else f" ± {deviation:.2f} ({spread['runs']:.0f} runs)"
+    runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {spread['runs']:.0f} runs)"
     return f"{spread['mean']:.2f}{runs}"

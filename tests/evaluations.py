@@ -21,7 +21,7 @@ def evaluation(seed: int = 1, share: float = 0.2, lines: list[str] | None = None
         "scores": all_scores(found, references, "en", tokenized),
         "languages": ["de", "en"],
         "text": {"name": "data/test", "lines": len(references), "sha256": "ab" * 32},
-        "weights": {"folder": "models/de-en", "sha256": "cd" * 32},
+        "weights": {"folder": "models/de-en", "sha256": f"{seed:02x}" * 32},
         "settings": {**NUMBERS, "engine": "auto", "tokenized": tokenized},
         "software": "dragoman 0.1.0, torch 2.13.0, fp32 on cpu",
         "model": {"training pairs": 29000, "steps": 4000, "seed": seed},

@@ -85,10 +85,10 @@ def test_runs_are_trained_scored_and_not_made_again(
     assert sum(command.startswith("evaluate") for command in commands) == 2 + len(ablation.SEARCHES)
     assert not any("test_2016" in command for command in commands)
     table = capsys.readouterr().out
-    assert "| R-Drop 1 | 32.00 | 50.00 | 2.000 | 2 | `--optimizer.r-drop 1` |" in table
-    assert "| length penalty 1 | 31.00 | 50.00 | 2.000 |  | `--length-penalty 1` |" in table
+    assert "| R-Drop 1 | 1 | 32.00 | 50.00 | 2.000 | 2 | `--optimizer.r-drop 1` |" in table
+    assert "| length penalty 1 | 1 | 31.00 | 50.00 | 2.000 |  | `--length-penalty 1` |" in table
     record = json.loads((tmp_path / "ablation.json").read_text())
-    assert record["command"] == "python benchmarks/ablation.py DATA --steps 9 --seed 1 --at-once 1"
+    assert record["command"] == "python benchmarks/ablation.py DATA --seed SEED --steps 9 --at-once 1"
     commands.clear()
     ablation.main()
     assert all(command.startswith("train") for command in commands)  # which says that the run has finished
@@ -113,3 +113,20 @@ def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_el
         ablation.main()
         assert list(json.loads((tmp_path / "ablation.json").read_text())["result"]) == expected
     assert "pre-norm: disk full" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["ablation.py", "data", "--only", "dropout 0.1", "--steps", "8", "--seed", "2"])
+    ablation.main()
+    found = json.loads((tmp_path / "ablation.json").read_text())["result"]
+    assert list(found["dropout 0.1"]) == ["1", "2"], "another seed is another row"
+
+
+def test_where_nothing_succeeds_there_is_an_empty_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: ablation.Ablation, name: str) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(ablation.Ablation, "train", fail)
+    monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
+    monkeypatch.setattr(sys, "argv", ["ablation.py", "data", "--only", "R-Drop 1"])
+    ablation.main()
+    assert "R-Drop 1: disk full" in capsys.readouterr().err

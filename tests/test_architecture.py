@@ -105,7 +105,19 @@ FLOORS = [
         "interop.sides",
         "interop.cards",
     ],
-    ["views", "download", "quotation", "commands", "train", "reproduce", "exchange", "demo", "cli", "__main__"],
+    [
+        "views",
+        "download",
+        "quotation",
+        "commands",
+        "train",
+        "recipe",
+        "reproduce",
+        "exchange",
+        "demo",
+        "cli",
+        "__main__",
+    ],
 ]
 # Packages that never import each other.
 STRANGERS = [("text", "model"), ("training", "inference"), ("training", "inspection")]

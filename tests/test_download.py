@@ -222,6 +222,22 @@ def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatc
     assert not {english for english, _ in parts[0]} & {english for pairs in parts[1:] for english, _ in pairs}
 
 
+def test_an_unpacked_file_that_would_be_read_instead_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.en").write_text("mine\n")
+    assert main(["download", "multi30k", "--out", str(tmp_path), "--mirror", "http://127.0.0.1:9"]) == 1
+    assert f"{tmp_path / 'train.en'}: would be read instead of train.en.gz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mirror", ["http://[abc", f"http://{'a' * 70}.example"])
+def test_what_is_no_address_is_one_sentence(mirror: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["download", "multi30k", "--out", str(tmp_path), "--mirror", mirror]) == 1
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    assert mirror in told
+
+
 # ---- names
 
 

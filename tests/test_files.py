@@ -13,7 +13,7 @@ import pytest
 from faults import complaint, contents, full_disk, no_space
 
 from dragoman.config import DragomanError
-from dragoman.files import make_folder, not_saved, settle, write_atomically, write_together
+from dragoman.files import make_folder, not_saved, require_place, settle, write_atomically, write_together
 
 
 class Crash(BaseException):
@@ -241,3 +241,16 @@ def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "file").symlink_to("file")
     write_atomically(tmp_path / "file", b"content")
     assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_place(tmp_path / "new")
+    (tmp_path / "old").write_text("x")
+    require_place(tmp_path / "old")
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    for place, reason in ((tmp_path, "a folder is there"), (tmp_path / "a" / "b", "no such folder")):
+        with pytest.raises(DragomanError, match=reason):
+            require_place(place)
+    monkeypatch.setattr(os, "access", lambda *asked: False)
+    with pytest.raises(DragomanError, match="read-only"):
+        require_place(tmp_path / "new")

@@ -15,7 +15,7 @@ from evaluations import LINES, evaluation
 from small_models import small_model
 
 import dragoman
-from dragoman.checkpoint import Direction, fingerprint
+from dragoman.checkpoint import RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
 from dragoman.cli import main
 from dragoman.inference.evaluation import paired_bootstrap
 from dragoman.quotation import as_table, compare_runs, read_evaluation
@@ -42,7 +42,7 @@ def test_a_table_says_what_a_score_depends_on() -> None:
     table = as_table(one)
     for part in ("de → en", "BLEU", "chrF2++", "nrefs:1\\|case:mixed\\|eff:no", "data/test, 12 lines", "abababab"):
         assert part in table
-    for part in ("models/de-en", "cdcdcd", "beam 5", "length penalty 1.0", "| steps | 4000 |", "| seed | 1 |"):
+    for part in ("models/de-en", "010101", "beam 5", "length penalty 1.0", "| steps | 4000 |", "| seed | 1 |"):
         assert part in table
     assert all(line.startswith("| ") or line.startswith("|--") for line in table.splitlines())
 
@@ -80,6 +80,21 @@ def test_tokenised_text_is_scored_as_such_or_warned_of(
     assert len(shown.out.splitlines()) == 1
     assert shown.err == ""
     assert read_evaluation(str(tmp_path / "scores.json"))["tokenized"]
+    (tmp_path / "test.tsv").write_text("a cat.\tUn chat.\nthe dog, old\tLe chien, vieux\n")
+    assert main([*arguments, "--tokenized"]) == 0
+    assert "does not look tokenised" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+def test_a_place_that_can_not_be_written_is_said_before_the_work(
+    option: str, tmp_path: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
+    for place in (tmp_path, tmp_path / "nowhere" / "scores"):
+        assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), option, str(place)]) == 1
+        told = capsys.readouterr()
+        assert f"{place}: can't be written" in told.err
+        assert told.out == ""
 
 
 def test_what_computed_is_told_as_it_was_and_not_as_it_was_asked_for(tmp_path: Path, model_folder: Path) -> None:
@@ -135,15 +150,39 @@ def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: p
     kept = json.loads(out.read_text())
     result = kept["result"]
     assert [one["file"] for one in kept["system"] + kept["baseline"]] == [*good, *bad]
-    assert {one["weights"]["sha256"] for one in kept["system"]} == {"cd" * 32}
+    assert [one["weights"]["sha256"] for one in kept["system"]] == ["01" * 32, "02" * 32]
+    assert all(0 < interval < 20 for one in result.values() for interval in one["interval"])
     assert "bs:1000|seed:12345" in result["bleu"]["resampling"]
     means = [result["bleu"][side]["mean"] for side in ("baseline", "system")]
-    assert "| metric | baseline | system | difference | p |" in shown
+    assert "| metric | baseline | system | difference | p | 95 % interval of the system |" in shown
     assert f"| BLEU | {means[0]:.2f} ± " in shown
-    assert f" (2 runs) | {means[1] - means[0]:+.2f} | " in shown
+    assert f" (standard deviation of 2 runs) | {means[1] - means[0]:+.2f} | " in shown
     assert main(["compare", "--system", good[0]]) == 0
     scores = evaluation(1, 0.1)["scores"]
     assert f"| metric | system |\n| --- | --- |\n| BLEU | {scores['bleu']:.2f} |" in capsys.readouterr().out
+
+
+def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, same, beam, text, settings, run = (evaluation(seed) for seed in (1, 1, 2, 3, 4, 5))
+    beam["settings"]["beam"] = 1
+    text["model"][TEXT_FACT] = "another"
+    settings["model"][RUN_FACT] = {SETTINGS_FACT: "another"}
+    run["model"][RUN_FACT] = {"steps": 8}
+    files = [
+        written(tmp_path / f"{n}.json", one) for n, one in enumerate((first, same, beam, text, settings, run), start=1)
+    ]
+    for other, reason in (
+        (files[1], f"of the same weights as {files[0]}"),
+        (files[2], "differs in: search"),
+        (files[3], "differs in: training text"),
+        (files[4], "differs in: training settings"),
+    ):
+        assert main(["compare", "--system", files[0], other]) == 1
+        told = capsys.readouterr().err
+        assert reason in told
+        assert other in told
+    assert main(["compare", "--system", files[0], files[5]]) == 0
+    assert main(["compare", "--system", files[0], "--baseline", files[2]]) == 0, "systems may search otherwise"
 
 
 def test_tokenised_evaluations_compare_among_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,8 @@
 """Scores people can quote: sacreBLEU and chrF on raw, detokenised text, with their signatures (Post, 2018).
 
-Where a text comes tokenised, as those of many published tables, BLEU is counted on its tokens as they are, without
-regard to case, as multi-bleu.perl -lc and fairseq do. That is another number: it must not be compared with sacreBLEU's.
+Where a text comes tokenised, as those of many published tables, BLEU is counted on its tokens as they are, in lower
+case; of text that is in lower case already, that is what multi-bleu.perl and fairseq print. It is another number: it
+must not be compared with sacreBLEU's.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
 """How each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""
+_ATTACHED_MARK = re.compile(r"\w[.,!?;:](?:\s|$)")
 _SPACED_MARK = re.compile(r"\S [.,!?;:](?: |$)")
 _MANY = 0.5  # of the lines
 _SAMPLES = 1000
@@ -99,6 +101,11 @@ def looks_tokenized(lines: Sequence[str]) -> bool:
     """Whether most lines have a punctuation mark between spaces, as tokenisers leave them."""
     marked = sum(bool(_SPACED_MARK.search(line)) for line in lines)
     return marked > _MANY * len(lines)
+
+
+def looks_raw(lines: Sequence[str]) -> bool:
+    """Whether most lines have a punctuation mark right after a word, as people write them."""
+    return sum(bool(_ATTACHED_MARK.search(line)) for line in lines) > _MANY * len(lines)
 
 
 @dataclass(frozen=True)

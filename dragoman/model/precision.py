@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import time
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -54,6 +56,18 @@ def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, b
 def describe_precision(bf16: bool, device: torch.device) -> str:
     """What was chosen, and where."""
     return f"{'bf16' if bf16 else 'fp32'} on {device.type}"
+
+
+def describe_device(device: torch.device) -> str:
+    """The processor behind a device, of a CPU with the threads in use."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(errors="replace").splitlines() if information.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = models[0] if models else platform.processor() or platform.machine()
+    threads = torch.get_num_threads()
+    return f"{name}, {threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else name
 
 
 def _product_seconds(dtype: torch.dtype) -> float:

@@ -7,6 +7,7 @@ two newest are kept; the newest whole one wins.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,9 +24,10 @@ from dragoman.files import make_folder, not_saved, settle
 
 _KEPT, _DIGITS = 2, 16
 _LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
-# What may change while a run continues: where it lies, how far it goes, what it shows.
-_FREE = ["out", "max_minutes", "max_steps", "max_epochs", "restart", "accept_changes", "dry_run", "device"]
-_FREE += ["save_minutes", "log_every", "train", "valid", "test"]  # the text is compared by its content
+# Where a run lies and what it shows; its text is known by its content.
+_WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "save_minutes", "log_every"]
+_WITHOUT_EFFECT += ["train", "valid", "test"]
+_FREE = ["max_minutes", "max_steps", "max_epochs", *_WITHOUT_EFFECT]  # may change while a run continues
 _NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
 
 
@@ -95,6 +97,14 @@ def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig,
             f"{config.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
             f"all the same with --accept-changes true, or begin again with --restart true"
         )
+
+
+def settings_digest(config: TrainConfig) -> str:
+    """SHA-256 of what the settings of a run say, but for its seed: the same for runs that may be averaged."""
+    settings = {
+        name: value for name, value in asdict(config).items() if name not in (*_WITHOUT_EFFECT, "seed", "from_")
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def list_states(folder: Path) -> list[Path]:

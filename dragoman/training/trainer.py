@@ -17,6 +17,8 @@ from torch import Tensor
 
 from dragoman.checkpoint import (
     CHECKPOINTS,
+    RUN_FACT,
+    SETTINGS_FACT,
     ModelFolder,
     average_weights,
     checkpoint_path,
@@ -26,7 +28,7 @@ from dragoman.checkpoint import (
 )
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.memory import give_back_memory, keep_freed_memory, remember_fewer_products
-from dragoman.model.precision import describe_precision, use_bf16
+from dragoman.model.precision import describe_device, describe_precision, use_bf16
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
@@ -36,7 +38,7 @@ from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
-from dragoman.training.state import load_state, refuse_changes, save_state
+from dragoman.training.state import load_state, refuse_changes, save_state, settings_digest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.validation import Measurement, Validate, Validator
 
@@ -124,12 +126,10 @@ class Trainer:
     def _begin(self) -> None:
         """Say what is to be done, and settle what depends on the machine."""
         progress, processes = self.progress, self.processes
-        threads = f"{torch.get_num_threads()} threads" + (
-            f" in each of {processes.size} processes" if processes.size > 1 else ""
-        )
-        precision = "bf16" if self.bf16 else "fp32"
+        each = f" in each of {processes.size} processes" if processes.size > 1 else ""
         self.recorder.say(
-            f"training {self.model.num_parameters:,} parameters on {self.stepper.device}, {precision}, {threads}"
+            f"training {self.model.num_parameters:,} parameters on {self.stepper.device}, "
+            f"{'bf16' if self.bf16 else 'fp32'}, {torch.get_num_threads()} threads{each}"
         )
         if progress.step:
             self.recorder.say(f"continuing after step {progress.step:,}")
@@ -218,7 +218,7 @@ class Trainer:
             progress.validated = progress.step
             self._save_checkpoint()
             if better := self._rank(measured.scores) > progress.best:
-                self._keep(measured.scores)
+                self._keep(measured.scores, f"step {progress.step:,}")
         if better:
             progress.best_step, progress.stale = progress.step, 0
         elif progress.best_score < _YOUNG and measured.scores["loss"] < progress.lowest_loss:
@@ -276,12 +276,12 @@ class Trainer:
         metric = self.config.validation.metric
         return -scores["loss"] if metric == "loss" else scores[metric], -scores["loss"]
 
-    def _keep(self, scores: dict[str, float]) -> None:
-        """Make the present weights the folder's model."""
+    def _keep(self, scores: dict[str, float], which: str) -> None:
+        """Make the present weights the folder's model; which says in words where they are from."""
         self._kept_scores = scores
         progress = self.progress
         progress.best_score, progress.best_loss = self._rank(scores)[0], scores["loss"]
-        facts = {"validation": {k: round(v, 4) for k, v in scores.items()}, "steps": progress.step}
+        facts = {"validation": {k: round(v, 4) for k, v in scores.items()}, "kept": which, "steps": progress.step}
         facts |= {"minutes": round(progress.seconds / 60, 1), "precision": "bf16" if self.bf16 else "fp32"}
         self.folder = self.folder.with_facts(facts)
         if self.processes.first:
@@ -296,12 +296,24 @@ class Trainer:
         if len(checkpoints) > 1:
             before = {name: p.detach().clone() for name, p in self.model.named_parameters()}
             self._load(average_weights(checkpoints))
-            scores = self._measure(f"average of the last {len(checkpoints)} checkpoints").scores
+            average = f"average of the last {len(checkpoints)} checkpoints"
+            scores = self._measure(average).scores
             if self._rank(scores) >= self.progress.best:
-                self._keep(scores)
+                self._keep(scores, average)
             self._load(before)
+        self._describe_run()
         self.progress.finished = True
         self._save_state()
+
+    def _describe_run(self) -> None:
+        """Tell in the model folder what the whole run took; the weights that were kept may be earlier ones."""
+        progress, processes = self.progress, self.processes
+        times = f"{processes.size} × " if processes.size > 1 else ""
+        facts: dict[str, Any] = {"steps": progress.step, "minutes": round(progress.seconds / 60, 1)}
+        facts |= {"on": times + describe_device(self.stepper.device), SETTINGS_FACT: settings_digest(self.config)}
+        self.folder = self.folder.with_facts({RUN_FACT: facts})
+        if processes.first and self._kept_scores:
+            self.folder.save_description(self.out)
 
     # ---- saving and resuming
 

@@ -17,6 +17,7 @@ from dragoman.inference.evaluation import (
     all_scores,
     bleu_tokenizer,
     evaluate,
+    looks_raw,
     looks_tokenized,
     paired_bootstrap,
 )
@@ -183,6 +184,10 @@ def test_tokenised_text_is_recognised() -> None:
     assert not looks_tokenized(REFERENCES)
     assert not looks_tokenized(["Qui est là ?", "Bonjour.", "Salut.", "Oui, ça va."])  # a French question
     assert not looks_tokenized([])
+    assert looks_raw(REFERENCES)
+    assert not looks_raw(tokenized)
+    assert not looks_raw([])
+    assert not looks_raw(["a photo of 3.5 cats", "a dog"])  # neither
 
 
 def worse(lines: list[str], share: float, seed: int) -> list[str]:

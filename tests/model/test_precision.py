@@ -5,7 +5,7 @@ import torch
 
 from dragoman.config import DragomanError
 from dragoman.model import precision
-from dragoman.model.precision import choose_device, describe_precision, use_bf16
+from dragoman.model.precision import choose_device, describe_device, describe_precision, use_bf16
 
 CPU, CUDA, MPS = torch.device("cpu"), torch.device("cuda"), torch.device("mps")
 
@@ -108,3 +108,13 @@ def test_auto_keeps_float32_on_mps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_products_of_this_processor_can_be_timed() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         assert 0 < precision._product_seconds(dtype) < 5
+
+
+def test_hardware_is_named_with_the_threads_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert describe_device(cpu).endswith(", 3 threads")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert describe_device(cpu).endswith(", 1 thread")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H200")
+    assert describe_device(torch.device("cuda")) == "NVIDIA H200"

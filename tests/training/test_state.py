@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.training.state import list_states, load_state, run_lock, save_state
+from dragoman.config import TrainConfig
+from dragoman.training.state import list_states, load_state, run_lock, save_state, settings_digest
 
 from .small_runs import hold
 
@@ -61,6 +63,21 @@ def serials(folder: Path) -> list[int]:
 
 
 # ---- saving and loading
+
+
+def test_settings_that_change_the_result_change_the_digest() -> None:
+    config = TrainConfig("en", "de", ["a"], "out", max_steps=5)
+    own = settings_digest(config)
+    for same in ({"seed": 2}, {"out": "b"}, {"train": ["b"]}, {"device": "cpu"}, {"restart": True}, {"log_every": 1}):
+        assert settings_digest(replace(config, **same)) == own  # type: ignore[arg-type]
+    for other in (
+        {"max_steps": 6},
+        {"precision": "fp32"},
+        {"model": replace(config.model, dropout=0.2)},
+        {"text": replace(config.text, vocab_size=400)},
+        {"optimizer": replace(config.optimizer, label_smoothing=0.2)},
+    ):
+        assert settings_digest(replace(config, **other)) != own  # type: ignore[arg-type]
 
 
 def test_a_state_comes_back_the_same(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
 from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.model import precision as precision_module
-from dragoman.training.state import list_states, load_state
+from dragoman.training.state import list_states, load_state, settings_digest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
 
@@ -315,7 +315,11 @@ def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(folder: 
     train(config, bleu=[3.0, 5.0, 4.0, 2.0])  # three validations, then the average's
     best = read_weights(folder / "worse" / "checkpoints" / "step-00000008.safetensors")
     assert same(best, read_weights(folder / "worse" / "model.safetensors"))
+    facts = ModelFolder.load(folder / "worse").direction.facts
+    assert (facts["kept"], facts["steps"], facts["whole run"]["steps"]) == ("step 8", 8, 12)
+    assert facts["whole run"]["settings (SHA-256)"] == settings_digest(config)
     train(configure(folder, "better", validation=validation), bleu=[3.0, 5.0, 4.0, 6.0])
+    assert ModelFolder.load(folder / "better").direction.facts["kept"] == "average of the last 3 checkpoints"
     checkpoints = [read_weights(path) for path in list_checkpoints(folder / "better")]
     kept = read_weights(folder / "better" / "model.safetensors")
     for name, value in kept.items():
