@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from hardware import describe_hardware
 
-from dragoman.checkpoint import EXPORT_FILE, ModelFolder
+from dragoman.checkpoint import EXPORT_FILE, WEIGHTS_FILE, ModelFolder, fingerprint
 from dragoman.config import SearchConfig
 from dragoman.exported import describe
 from dragoman.inference.engine import Engine
@@ -43,6 +43,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from small_models import LINES, TARGETS, kinds, small_model  # noqa: E402
 
+FACTS = ("training pairs", "steps", "minutes", "seed")
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 Write = Callable[[ModelFolder, Path], OtherSide]
 
@@ -189,6 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sample = read_sample(loaded, options.data, options.sentences)
     result = {
         "test text": f"{sample.name}, {len(sample.sources):,} lines",
+        "of the trained model": {name: loaded.direction.facts.get(name) for name in FACTS}
+        | {"parameters": loaded.model.num_parameters, "weights": fingerprint(options.model / WEIGHTS_FILE)},
         "trained model": trained(loaded, sample),
         "default search, PyTorch and CTranslate2": engines(loaded, sample),
         "to Hugging Face and back": round_trip(loaded, sample),
