@@ -21,9 +21,9 @@ def exports_tables(record: Record) -> str:
     engines, back = result["default search, PyTorch and CTranslate2"], result["to Hugging Face and back"]
     return "\n\n".join(
         [
-            f"A trained model ({model['parameters']:,} parameters, {model['training pairs']:,} pairs, {model['steps']:,} "
-            f"steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}; without a length "
-            f"penalty, tokens are compared.",
+            f"A trained model ({model['parameters']:,} parameters, {model['training pairs']:,} pairs, "
+            f"{model['steps']:,} steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}; "
+            f"without a length penalty, tokens are compared.",
             _table(_trained(result[_TRAINED])),
             f"With the default search and its length penalty, PyTorch and CTranslate2 translate "
             f"{engines['equal lines']} lines alike; BLEU {engines['BLEU'][0]:.2f} and {engines['BLEU'][1]:.2f}. To "
