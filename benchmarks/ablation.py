@@ -116,14 +116,15 @@ def _slug(name: str) -> str:
 def store(ablation: Ablation) -> None:
     """Write what is known by now, with what was known before of runs of this kind, in the order of the lists."""
     options = ablation.options
-    settings = {"train": BASE, "steps": options.steps, "at once": options.at_once}
+    settings = {"train": BASE, "at once": options.at_once}
     before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
-    rows: dict[str, Any] = before["result"] if before.get("ablation") == settings else {}
+    rows: dict[str, list[Any]] = before["result"] if before.get("ablation") == settings else {}
+    run = {"steps": options.steps, "seed": options.seed}
     for name, row in ablation.rows.items():
-        rows[name] = rows.get(name, {}) | {str(options.seed): row}
-    words = [f"--{name.replace('_', '-')} {getattr(options, name)}" for name in ("steps", "at_once")]
+        others = [other for other in rows.get(name, []) if not run.items() <= other.items()]
+        rows[name] = sorted([*others, run | row], key=lambda row: (row["steps"], row["seed"]))
     content = {
-        "command": f"python benchmarks/ablation.py DATA --seed SEED {' '.join(words)}",
+        "command": f"python benchmarks/ablation.py DATA --steps STEPS --seed SEED --at-once {options.at_once}",
         "hardware": describe_hardware(),
         "ablation": settings,
         "result": {name: rows[name] for name in (*VARIANTS, *SEARCHES) if name in rows},
@@ -137,22 +138,21 @@ def is_ablation(record: dict[str, Any]) -> bool:
 
 
 def ablation_table(record: dict[str, Any]) -> str:
-    """A row for each variant and seed, in Markdown."""
+    """A row for each run, in Markdown."""
     settings, rows = record["ablation"], record["result"]
-    head = ["variant", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
+    head = ["variant", "steps", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     signature = ""
-    for name, by_seed in rows.items():
-        for seed, row in sorted(by_seed.items()):
+    for name, runs in rows.items():
+        for row in runs:
             figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
             minutes = f"{row['minutes']:.0f}" if name in VARIANTS else ""
             options = row["options"] and f"`{row['options']}`"
-            lines.append(f"| {name} | {seed} | {figures} | {minutes} | {options} |")
+            lines.append(f"| {name} | {row['steps']:,} | {row['seed']} | {figures} | {minutes} | {options} |")
             signature = row["signature"]
     common = (
-        f"`{settings['train']}`, {settings['steps']:,} steps each, {settings['at once']} runs at the same time with a "
-        f"thread each, minutes of processor time; beam 5. BLEU: {signature}. Another seed alone can change BLEU by as "
-        f"much as the rows of the same variant differ."
+        f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "
+        f"time; beam 5. BLEU: {signature}. Rows that differ in nothing but the seed show what chance does."
     )
     return f"{common}\n\n" + "\n".join(lines)
 
