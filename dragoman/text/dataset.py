@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, DragomanError
+from dragoman.files import not_saved
 from dragoman.text.corpus import Pair
 from dragoman.text.subword import MOST_CHARACTERS, SubwordModel, Vocabulary
 
@@ -189,7 +190,7 @@ def build_store(
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
     except OSError as error:
-        raise DragomanError(f"{folder}: could not be written ({error.strerror or error})") from None
+        raise not_saved(folder, error) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return TokenStore(folder)

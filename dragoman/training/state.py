@@ -49,7 +49,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
             settle(file, partial, place / name)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         partial.unlink(missing_ok=True)
-        raise not_saved(place / "state", error, "what was saved before is intact") from None
+        raise not_saved(place / "state", error, "what was saved before is intact" if before else "") from None
     for old in before[: -_KEPT + 1]:
         old.unlink(missing_ok=True)
 

@@ -126,10 +126,11 @@ class Trainer:
     def _begin(self) -> None:
         """Say what is to be done, and settle what depends on the machine."""
         progress, processes = self.progress, self.processes
+        threads = torch.get_num_threads()
         each = f" in each of {processes.size} processes" if processes.size > 1 else ""
         self.recorder.say(
             f"training {self.model.num_parameters:,} parameters on {self.stepper.device}, "
-            f"{'bf16' if self.bf16 else 'fp32'}, {torch.get_num_threads()} threads{each}"
+            f"{'bf16' if self.bf16 else 'fp32'}, {threads} thread{'s' if threads > 1 else ''}{each}"
         )
         if progress.step:
             self.recorder.say(f"continuing after step {progress.step:,}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faults import complaint, full_disk, no_space
 
 from dragoman.config import EOS, DragomanError, TextConfig
 from dragoman.text import dataset
@@ -302,4 +303,16 @@ def test_a_description_that_is_nested_without_end_is_none(vocabulary: Vocabulary
 def test_a_text_of_which_nothing_is_left_is_named(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match="my text: no sentence pair is left of 2"):
         build_store([("", "x"), ("x", " ")], vocabulary, tmp_path / "store", 50, name="my text")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_said_with_the_cure(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    pairs = [("a cat sees a dog", "un chat voit un chien")] * 400
+    with full_disk(1000):
+        said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
+    assert "store: could not be saved (File too large)" in said
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", lambda path, target: no_space(0))
+        said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
+    assert "make room and run the same command again" in said
     assert not list(tmp_path.iterdir())
