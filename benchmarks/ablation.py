@@ -146,13 +146,13 @@ def ablation_table(record: dict[str, Any]) -> str:
     for name, runs in rows.items():
         for row in runs:
             figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
-            minutes = f"{row['minutes']:.0f}" if name in VARIANTS else ""
+            minutes = f"{row['minutes']:.0f}" if name in VARIANTS and row["minutes"] else ""
             options = row["options"] and f"`{row['options']}`"
             lines.append(f"| {name} | {row['steps']:,} | {row['seed']} | {figures} | {minutes} | {options} |")
             signature = row["signature"]
     common = (
         f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "
-        f"time; beam 5. BLEU: {signature}. Rows that differ in nothing but the seed show what chance does."
+        f"time where the run was not interrupted; beam 5. BLEU: {signature}. Rows that differ in nothing but the seed show what chance does."
     )
     return f"{common}\n\n" + "\n".join(lines)
 
