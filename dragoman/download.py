@@ -49,7 +49,6 @@ def download(config: DownloadConfig) -> int:
         raise DragomanError(f"there is no text {config.name!r}{known}; dragoman download lists them")
     if colon and config.mirror:
         raise DragomanError(f"--mirror is for texts of the list, not for {kind}, which has its own")
-    make_folder(Path(config.out))
     if colon:
         {"sacrebleu": _from_sacrebleu, "mtdata": _from_mtdata, "hf": _from_hub}[kind](rest, Path(config.out))
     else:
@@ -82,6 +81,7 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
             raise DragomanError(
                 f"{unpacked}: would be read instead of {file.name}; move it away, or choose another --out"
             )
+    make_folder(out)
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
         _take(file, f"{base}/{file.address}", out)
@@ -230,7 +230,7 @@ def _by(library: str, name: str) -> Iterator[None]:
 def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
     """Write PREFIX.LANGUAGE for each column; all appear when they are complete."""
     paths = [Path(f"{prefix}.{language}") for language in languages]
-    prefix.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(prefix.parent)
     iterator, count = iter(rows), 0
     with appearing(*paths) as files:
         while chunk := list(islice(iterator, _LINES_AT_ONCE)):

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import re
+import shutil
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -314,7 +315,9 @@ def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     server, _ = news
     whole, server.files["/news.tgz"] = server.files["/news.tgz"], b"other bytes"
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 1
@@ -323,10 +326,12 @@ def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
     server.files["/news.tgz"] = whole
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
     capsys.readouterr()
+    shutil.rmtree("data")
     assert main(["download", "sacrebleu:news/ful:en-de"]) == 1
     assert "no test set 'news/ful' (did you mean news/full?)" in capsys.readouterr().err
     assert main(["download", "sacrebleu:news/full:de-en"]) == 1
     assert "sacreBLEU has news/full for en-de, not for 'de-en'" in capsys.readouterr().err
+    assert not Path("data").exists(), "nothing was written, so nothing was made"
 
 
 def test_a_text_of_the_list_may_have_its_tests_there(
