@@ -30,6 +30,8 @@ VARIANTS = {
     "12,000 subwords": "--text.vocab-size 12000",
     "subword dropout 0.1": "--text.subword-dropout 0.1",
     "R-Drop 1": "--optimizer.r-drop 1",
+    "R-Drop 5": "--optimizer.r-drop 5",
+    "R-Drop 1, dropout 0.25": "--optimizer.r-drop 1 --model.dropout 0.25",
     "dropout 0.1": "--model.dropout 0.1",
     "dropout 0.25": "--model.dropout 0.25",
     "attention dropout 0.1": "--model.attention-dropout 0.1",
