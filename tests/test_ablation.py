@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -36,9 +37,8 @@ def test_every_variant_is_another_run() -> None:
 def test_a_variant_changes_what_it_names_and_nothing_else(name: str) -> None:
     changes = differences(settings("unchanged"), settings(name))
     assert len(changes) == len(ablation.VARIANTS[name].split("--")) - 1  # an option that changes nothing is a mistake
-    number = "".join(c for c in name if c.isdigit() or c == ".")
-    if number:
-        assert float(number) in [float(change.split()[-1]) for change in changes]
+    for number in re.findall(r"[\d,.]*\d", name):
+        assert float(number.replace(",", "")) in [float(change.split()[-1]) for change in changes]
 
 
 def test_every_search_is_another_one() -> None:
