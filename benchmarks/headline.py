@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dragoman.inference.evaluation import METRICS
+
 RESULTS = Path(__file__).parent / "results"
-MARKS = ("<!-- figures -->\n", "<!-- end of figures -->\n")
+FIGURES = ("<!-- figures -->\n", "<!-- end of figures -->\n")
+SCORES = ("<!-- scores -->\n", "<!-- end of scores -->\n")
 _OURS = "dragoman"
 _CALLED = {"marian": "MarianMTModel", "nn.Transformer": "nn.Transformer", "joeynmt": "JoeyNMT"}
 
@@ -21,10 +24,25 @@ def headline(results: Path = RESULTS) -> str:
     return "| | Dragoman | beside it |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
+def scores(results: Path = RESULTS) -> str:
+    """A Markdown table of what the recipes reached."""
+    rows = []
+    for path in sorted(results.glob("recipe-*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        name, spread = next(iter(record["result"]["scores"].items()))
+        deviation = f" ± {spread['standard deviation']:.1f}" if spread["runs"] > 1 else ""
+        metric = METRICS[name] if name != "bleu" else "sacreBLEU"
+        cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return "| recipe | | | to compare with |\n|---|---:|---|---|\n" + "".join(rows)
+
+
 def into_readme(readme: str, results: Path = RESULTS) -> str:
-    """The README with the table between its marks."""
-    begin, end = map(re.escape, MARKS)
-    return re.sub(f"(?<={begin}).*?(?={end})", lambda _: headline(results), readme, flags=re.DOTALL)
+    """The README with the tables between their marks."""
+    for marks, table in ((FIGURES, headline(results)), (SCORES, scores(results))):
+        begin, end = map(re.escape, marks)
+        readme = re.sub(f"(?<={begin}).*?(?={end})", lambda _, table=table: table, readme, flags=re.DOTALL)
+    return readme
 
 
 def _read(results: Path, name: str) -> dict[str, Any]:
