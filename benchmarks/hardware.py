@@ -8,15 +8,16 @@ from pathlib import Path
 
 import torch
 
+from dragoman.model.precision import processor
+
 
 def describe_hardware() -> dict[str, str | int]:
     """Processor, cores, memory, and the versions that matter."""
     information = Path("/proc/cpuinfo")
     text = information.read_text() if information.is_file() else ""
-    models = [line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "processor": models[0] if models else platform.processor(),
+        "processor": processor(),
         "amx": int("amx_bf16" in text),
         "cores": os.cpu_count() or 0,
         "memory_gib": round(memory),

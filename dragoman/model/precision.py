@@ -62,12 +62,16 @@ def describe_device(device: torch.device) -> str:
     """The processor behind a device, of a CPU with the threads in use."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
+    threads = torch.get_num_threads()
+    return processor() + (f", {threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else "")
+
+
+def processor() -> str:
+    """The CPU's name."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text(errors="replace").splitlines() if information.is_file() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    name = models[0] if models else platform.processor() or platform.machine()
-    threads = torch.get_num_threads()
-    return f"{name}, {threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else name
+    return models[0] if models else platform.processor() or platform.machine()
 
 
 def _product_seconds(dtype: torch.dtype) -> float:
