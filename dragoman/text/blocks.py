@@ -105,6 +105,7 @@ class Block:
     """In the last block: lines that one of two files has beyond the end of the other."""
 
     def __len__(self) -> int:
+        """Number of pairs."""
         return len(self.source)
 
     @cached_property

@@ -92,6 +92,7 @@ class HeldOut:
         self.pairs, self.near, self.sources = (np.unique(np.concatenate([empty, *keys])) for keys in collected)
 
     def __bool__(self) -> bool:
+        """Whether there is any pair."""
         return bool(self.pairs.size)
 
 

@@ -125,8 +125,7 @@ class Trainer:
 
     def _begin(self) -> None:
         """Say what is to be done, and settle what depends on the machine."""
-        progress, processes = self.progress, self.processes
-        threads = torch.get_num_threads()
+        progress, processes, threads = self.progress, self.processes, torch.get_num_threads()
         each = f" in each of {processes.size} processes" if processes.size > 1 else ""
         self.recorder.say(
             f"training {self.model.num_parameters:,} parameters on {self.stepper.device}, "
