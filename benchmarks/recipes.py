@@ -4,7 +4,7 @@
 
 RECIPE is one of recipes/, DATA the folder of its text, OUT where the models go; `dragoman reproduce` does the work and
 goes on where it was interrupted. Stores scores, times and all that they depend on in
-benchmarks/results/recipe-NAME.json.
+benchmarks/results/recipe-NAME.json, beside other seeds' of the same system that are there already.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from hardware import describe_hardware
+
+from dragoman.checkpoint import RUN_FACT, SETTINGS_FACT, TEXT_FACT
+from dragoman.quotation import spread
 
 ROOT = Path(__file__).resolve().parents[1]
 _OF_A_RUN = ("training pairs", "training text (SHA-256)", "kept", "steps", "minutes", "precision", "seed", "whole run")
@@ -37,31 +41,59 @@ def main(arguments: list[str]) -> int:
     ended = subprocess.run([sys.executable, "-m", "dragoman", *command], env=os.environ | threads, check=False)
     if ended.returncode:
         return ended.returncode
-    found = json.loads((options.out / "results.json").read_text(encoding="utf-8"))
     name = options.recipe.stem
-    words = ["--seeds", *(str(run["model"]["seed"]) for run in found["runs"]), "--threads", str(options.threads)]
-    content = {
-        "command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT {' '.join(words)}",
-        "hardware": describe_hardware(),
-        "recipe": {key: found[key] for key in ("recipe", "published", "train", "evaluate")},
-        "result": {
-            "scores": found["scores"],
-            "runs": [
-                {
-                    "scores": run["scores"],
-                    "text": run["text"] | {"name": Path(run["text"]["name"]).name},
-                    "weights": run["weights"]["sha256"],
-                    "search": {key: run["settings"][key] for key in ("beam", "length_penalty", "precision")},
-                }
-                | {key: run["model"][key] for key in _OF_A_RUN}
-                for run in found["runs"]
-            ],
-        },
-    }
     path = ROOT / "benchmarks" / "results" / f"recipe-{name}.json"
+    content = record(json.loads((options.out / "results.json").read_text(encoding="utf-8")))
+    if path.is_file():
+        content = with_earlier(content, json.loads(path.read_text(encoding="utf-8")))
+    words = ["--seeds", *(str(run["seed"]) for run in content["result"]["runs"]), "--threads", str(options.threads)]
+    content = {"command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT {' '.join(words)}"} | content
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"stored in {path}", file=sys.stderr)
     return 0
+
+
+def record(found: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of the results that reproduce wrote."""
+    runs = [
+        {
+            "scores": run["scores"],
+            "text": run["text"] | {"name": Path(run["text"]["name"]).name},
+            "weights": run["weights"]["sha256"],
+            "search": {key: run["settings"][key] for key in ("beam", "length_penalty", "precision")},
+        }
+        | {key: run["model"][key] for key in _OF_A_RUN}
+        for run in found["runs"]
+    ]
+    return {
+        "hardware": [describe_hardware()],
+        "recipe": {key: found[key] for key in ("recipe", "published", "train", "evaluate")},
+        "result": {"scores": found["scores"], "runs": runs},
+    }
+
+
+def with_earlier(new: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """The new runs and those of other seeds that were stored before, whose models may be on another machine by now.
+
+    Runs of other settings, of another text, or scored in another way are left out.
+    """
+    runs = {run["seed"]: run for run in new["result"]["runs"]}
+    kind = _kind(next(iter(runs.values())))
+    earlier = [run for run in before["result"]["runs"] if run["seed"] not in runs and _kind(run) == kind]
+    runs |= {run["seed"]: run for run in earlier}
+    everything = [runs[seed] for seed in sorted(runs)]
+    machines = [*before["hardware"], *new["hardware"]] if earlier else new["hardware"]
+    return new | {
+        "hardware": [machine for number, machine in enumerate(machines) if machine not in machines[:number]],
+        "result": {"scores": {name: spread(everything, name) for name in new["result"]["scores"]}, "runs": everything},
+    }
+
+
+def _kind(run: dict[str, Any]) -> list[Any]:
+    """What is the same for all runs of one system."""
+    signatures = sorted((name, value) for name, value in run["scores"].items() if isinstance(value, str))
+    own = [run[name] for name in ("text", "search", TEXT_FACT, "precision")]
+    return [*own, signatures, run[RUN_FACT]["steps"], run[RUN_FACT][SETTINGS_FACT]]
 
 
 if __name__ == "__main__":

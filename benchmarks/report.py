@@ -75,6 +75,14 @@ def rows(value: Any, name: str = "") -> Iterator[str]:
         yield f"| {name} | {text} |"
 
 
+def in_words(machine: dict[str, Any]) -> str:
+    """What describe_hardware found."""
+    return (
+        f"{machine['cores']} cores of {machine['processor']}{' with AMX' if machine['amx'] else ''}, "
+        f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
+    )
+
+
 def render() -> str:
     """The page."""
     parts = [HEAD]
@@ -84,11 +92,8 @@ def render() -> str:
             continue
         record = json.loads(path.read_text(encoding="utf-8"))
         commands = "\n".join(record.get("commands") or [record["command"]])
-        hardware = record["hardware"]
-        where = (
-            f"{hardware['cores']} cores of {hardware['processor']}{' with AMX' if hardware['amx'] else ''}, "
-            f"{hardware['memory_gib']} GiB, Python {hardware['python']}, torch {hardware['torch']}"
-        )
+        machines = record["hardware"] if isinstance(record["hardware"], list) else [record["hardware"]]
+        where = "; and ".join(map(in_words, machines))
         plain = ["| | |", "|---|---|", *rows(record["result"])]
         table = next((table(record) for fits, table in TABLES if fits(record)), "\n".join(plain))
         parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")

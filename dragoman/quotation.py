@@ -198,19 +198,20 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         the width of the 95 % confidence interval of the system's score; and the signature of the resampling.
     """
     metrics = [name for name in METRICS if name in systems[0]["scores"]]
-    found: dict[str, Any] = {name: {"system": _spread(systems, name)} for name in metrics}
+    found: dict[str, Any] = {name: {"system": spread(systems, name)} for name in metrics}
     references = [line["reference"] for line in systems[0]["lines"]]
     pairs = []
     for run, other in zip(systems, baselines, strict=bool(baselines)):
         before, after = ([line["translation"] for line in one["lines"]] for one in (other, run))
         pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
     for name in metrics if baselines else ():
-        found[name] |= {"baseline": _spread(baselines, name), "p": [pair[name].p for pair in pairs]}
+        found[name] |= {"baseline": spread(baselines, name), "p": [pair[name].p for pair in pairs]}
         found[name] |= {"interval": [pair[name].interval for pair in pairs], "resampling": pairs[0][name].signature}
     return found
 
 
-def _spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
+def spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
+    """Mean and, of several runs, standard deviation of a metric, with the number of runs."""
     values = [float(run["scores"][metric]) for run in runs]
     found = {"mean": statistics.fmean(values), "runs": len(values)}
     return found | ({"standard deviation": statistics.stdev(values)} if len(values) > 1 else {})
@@ -235,8 +236,8 @@ def _comparison_table(result: dict[str, Any]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def spread_in_words(spread: dict[str, float]) -> str:
-    """Mean and, of several runs, standard deviation, as compare_runs found them."""
-    deviation = spread.get("standard deviation")
-    runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {spread['runs']:.0f} runs)"
-    return f"{spread['mean']:.2f}{runs}"
+def spread_in_words(found: dict[str, float]) -> str:
+    """Mean and, of several runs, standard deviation, as spread found them."""
+    deviation = found.get("standard deviation")
+    runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {found['runs']:.0f} runs)"
+    return f"{found['mean']:.2f}{runs}"
