@@ -8,9 +8,12 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import signal
 import sys
 import textwrap
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from dragoman import options
 from dragoman.arguments import TRAIN, Verb, first_sentence, in_utf8, nearest, on_one_line, parse
@@ -37,7 +40,11 @@ VERBS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C, 143 SIGTERM after saving."""
+    """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C.
+
+    Raises:
+        SystemExit: 143, where SIGTERM ended the verb; a run of training saves first, and its code is returned.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal believes
         if isinstance(stream, io.TextIOWrapper):
@@ -51,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _complain(f"there is no verb {name!r}{nearest(name, VERBS)}; see dragoman --help", code=2)
         config = parse(name, VERBS[name], [in_utf8(argument) for argument in arguments[1:]])
         verb = getattr(importlib.import_module(VERBS[name].module), VERBS[name].function or name)
-        return int(verb(config))
+        with _tidy_at_the_end():
+            return int(verb(config))
     except ConfigError as error:
         return _complain(str(error), code=2)
     except DragomanError as error:
@@ -63,6 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         return _complain(f"{error.filename or 'the system'}: {error.strerror or error}", code=1)
+
+
+@contextmanager
+def _tidy_at_the_end() -> Iterator[None]:
+    """Within this, SIGTERM leaves every block that is open, so that no half-written file or folder stays."""
+    if threading.current_thread() is not threading.main_thread():  # where Python can't catch signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _complain(message: str, code: int) -> int:

@@ -7,7 +7,6 @@ import os
 import queue
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,10 +36,10 @@ from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.quotation import as_table, describe_evaluation
+from dragoman.reporting import NowAndThen
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
 _LINES_AT_ONCE = 2000
-_SECONDS_BETWEEN = 5.0  # of lines about progress
 
 
 def translate(config: TranslateConfig) -> int:
@@ -226,14 +225,12 @@ def average(config: AverageConfig) -> int:
 
 def _telling_progress(total: int) -> Callable[[int], None]:
     """Says now and then how many lines are done, given those of each batch."""
-    done, told = 0, time.monotonic()
+    done, say = 0, NowAndThen(_say)
 
     def tell(more: int) -> None:
-        nonlocal done, told
+        nonlocal done
         done = min(done + more, total)  # parts of long lines count, too
-        if time.monotonic() - told > _SECONDS_BETWEEN:
-            told = time.monotonic()
-            _say(f"{done:,} of {total:,} lines translated")
+        say(f"{done:,} of {total:,} lines translated")
 
     return tell
 

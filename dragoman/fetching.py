@@ -7,11 +7,11 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 from dragoman.config import DragomanError
 from dragoman.files import make_folder, not_saved, settle
+from dragoman.reporting import Report
 
 _BLOCK = 1 << 16
 _PATIENCE = 60.0  # seconds without a byte
@@ -20,7 +20,7 @@ _AGAIN = "run the same command again to continue"
 _ELSEWHERE = "name another place: dragoman download … --mirror"
 
 
-def fetch(url: str, path: Path, sha256: str = "", say: Callable[[str], None] = lambda line: None) -> None:
+def fetch(url: str, path: Path, sha256: str = "", say: Report = lambda line: None) -> None:
     """Fetch a file, unless it is there.
 
     What arrived before a connection broke stays in PATH.partial, and the next call asks for the rest. A server that
@@ -70,7 +70,7 @@ def checksum(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _receive(url: str, partial: Path, version: Path, checked: bool, say: Callable[[str], None]) -> None:
+def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report) -> None:
     """Let the partial file become whole."""
     known = version.read_text(encoding="utf-8") if version.is_file() else ""
     have = partial.stat().st_size if partial.is_file() and (known or checked) else 0
@@ -109,7 +109,7 @@ def _without_range(request: urllib.request.Request) -> urllib.request.Request:
     return request
 
 
-def _tell(partial: Path, before: int, more: int, total: int | None, say: Callable[[str], None]) -> None:
+def _tell(partial: Path, before: int, more: int, total: int | None, say: Report) -> None:
     """Report each tenth of a large file."""
     if total and total > _NOTABLE and 10 * (before + more) // total > 10 * before // total:
         say(f"{partial.name}: {(before + more) / 1e6:,.0f} of {total / 1e6:,.0f} MB")

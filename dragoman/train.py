@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
+from dragoman.reporting import Report
 from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
@@ -199,7 +200,7 @@ def build_validate(
     return validate
 
 
-def _speaker(processes: Processes) -> Callable[[str], None]:
+def _speaker(processes: Processes) -> Report:
     """Prints lines for people, from one process."""
 
     def say(line: str) -> None:

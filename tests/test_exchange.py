@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 import subprocess
 import sys
 import zipfile
@@ -126,6 +127,16 @@ def test_a_disk_that_is_full_is_said_of_the_place_asked_for(
     monkeypatch.setattr(ModelFolder, "save", lambda self, folder: full(folder))
     assert main(["import", str(out), "--out", str(back), "--sentences", "2"]) == 1
     assert f"{back}/model.safetensors: can't be written" in capsys.readouterr().err
+
+
+def test_an_export_that_is_told_to_end_leaves_nothing_behind(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
+    monkeypatch.setattr("dragoman.exchange.prove", lambda *_: signal.raise_signal(signal.SIGTERM))
+    before = sorted(model.parent.iterdir())
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(model), "--to", "ctranslate2", "--out", str(model.parent / "out"), "--sentences", "2"])
+    assert ended.value.code == 143
+    assert sorted(model.parent.iterdir()) == before
 
 
 def test_a_folder_comes_back_where_the_new_one_can_not_take_its_place(

@@ -6,8 +6,7 @@ Shapes: T target length, V vocabulary.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from torch import Tensor
 from dragoman.config import EOS, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.evaluation import evaluate
+from dragoman.reporting import NowAndThen, Report
 from dragoman.text.subword import Vocabulary
 
 PARITY_FILE = "parity.json"
@@ -28,9 +28,6 @@ _LARGEST_DIFFERENCE = 1e-2  # of a logit, where both sides compute in float32
 # Where weights are quantized; more than that is no rounding.
 _LARGEST_BLEU_DIFFERENCE, _LARGEST_ROUNDING = 2.0, 5.0
 _MOST_WRONG = 0.001  # of the lines may differ by more than a tie
-_SILENCE = 10.0  # seconds between reports
-Report = Callable[[str], None]
-"""Takes one line for people."""
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
@@ -171,7 +168,7 @@ def _search_both(
     theirs: dict[int, list[int]] = {}
     endless: set[int] = set()
     config = SearchConfig(beam=beam, length_penalty=0.0)
-    told = time.monotonic()
+    tell = NowAndThen(report)
     for length in sorted({len(source) for source in sources}):
         places = [place for place, source in enumerate(sources) if len(source) == length]
         batch = [sources[place] for place in places]
@@ -179,9 +176,7 @@ def _search_both(
         ours.update(zip(places, (found[0].tokens for found in engine.search(batch, config)), strict=True))
         theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
         endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
-        if time.monotonic() - told > _SILENCE:
-            told = time.monotonic()
-            report(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
+        tell(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
     everyone = range(len(sources))
     return [ours[place] for place in everyone], [theirs[place] for place in everyone], endless
 
@@ -190,11 +185,9 @@ def _compare_numbers(
     engine: Engine, other: OtherSide, sources: list[list[int]], targets: list[list[int]], parity: Parity, report: Report
 ) -> None:
     """The largest difference along the translations."""
-    told = time.monotonic()
+    tell = NowAndThen(report)
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        if time.monotonic() - told > _SILENCE:
-            told = time.monotonic()
-            report(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
+        tell(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
         there = other.forced(source, [*target, EOS])
         here = engine.logits([source], [[*target, EOS]])[0, : len(target) + 1].cpu()  # without padding
         if there.ndim == 1:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.files import write_atomically
+from dragoman.reporting import Report
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
 from dragoman.text.doctor import examine_text
@@ -39,9 +40,6 @@ _CLEANED = {
     "language": (Flag.LANGUAGE, "in a wrong language"),
 }
 _PAIRS_BETWEEN_REPORTS = 500_000
-
-Report = Callable[[str], None]
-"""Takes one line for people."""
 
 
 @dataclass(frozen=True)

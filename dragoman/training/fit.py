@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model.memory import is_out_of_memory
+from dragoman.reporting import Report
 from dragoman.text.batches import Batch
 from dragoman.training.step import Stepper, halved
 
@@ -18,7 +19,7 @@ _SAMPLE = 16  # a sixteenth of a batch, and an eighth, tell what the whole one w
 _MARGIN = 1.5  # activations saved for the backward pass, and what passes by on the way
 
 
-def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Callable[[str], None]) -> None:
+def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> None:
     """Find out in which pieces the largest batches can be computed, and set stepper.piece_tokens.
 
     A graphics card refuses what it can't hold, so the batch is tried. The system of a CPU rather ends the process, so

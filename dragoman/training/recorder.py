@@ -21,6 +21,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from dragoman.checkpoint import METRICS_FILE
 from dragoman.files import not_saved, write_atomically
+from dragoman.reporting import NowAndThen
 
 _TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
@@ -52,7 +53,7 @@ class Recorder:
             transient=True,
         )
         self._task = self._progress.add_task("training", total=1.0, status="")
-        self._last_line = time.monotonic()
+        self._tell = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
 
     def __enter__(self) -> Recorder:
         """Start the live display, on a terminal."""
@@ -88,9 +89,8 @@ class Recorder:
         """
         if self._live:
             self._progress.update(self._task, description=f"step {step:,}", status=status, completed=done)
-        elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
-            self._last_line = time.monotonic()
-            print(f"step {step:,}  {status}", file=sys.stderr, flush=True)
+        else:
+            self._tell(f"step {step:,}  {status}")
 
     def say(self, line: str) -> None:
         """Print one line for people."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from dragoman.config import EOS, ModelConfig, TrainConfig
 from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
+from dragoman.reporting import Report
 from dragoman.text.batches import IdPairs
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory, peak_memory
@@ -105,9 +105,7 @@ class Rehearsal:
         return found
 
 
-def rehearse(
-    config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Callable[[str], None]
-) -> Rehearsal:
+def rehearse(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> Rehearsal:
     """Make some steps of a run on a model that nobody keeps.
 
     Args:
@@ -147,9 +145,7 @@ def rehearse(
     )
 
 
-def _make_steps(
-    stepper: Stepper, shares: Shares, accumulate: int, report: Callable[[str], None]
-) -> tuple[list[float], int, int]:
+def _make_steps(stepper: Stepper, shares: Shares, accumulate: int, report: Report) -> tuple[list[float], int, int]:
     """Seconds of each step; target tokens of all of them, without padding and with it."""
     seconds: list[float] = []
     tokens = padded = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.files import make_folder, not_saved, settle
+from dragoman.reporting import Report
 
 _KEPT, _DIGITS = 2, 16
 _LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
@@ -54,7 +55,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
         old.unlink(missing_ok=True)
 
 
-def load_state(folder: Path, report: Callable[[str], None] = lambda line: None) -> dict[str, Any] | None:
+def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, Any] | None:
     """The newest whole state of a run, or None where nothing was saved.
 
     Args:

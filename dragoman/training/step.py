@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.memory import is_out_of_memory
 from dragoman.model.transformer import Transformer
+from dragoman.reporting import Report
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes, losing_contact
 from dragoman.training.loss import TrainingObjective
@@ -66,7 +67,7 @@ class Stepper:
                 warnings.simplefilter("ignore", FutureWarning)  # what replaces broadcast_buffers is newer than 2.6
                 self._parallel = DistributedDataParallel(self._objective, ids, broadcast_buffers=False)
 
-    def gradients(self, share: Share, report: Callable[[str], None]) -> tuple[float, float]:
+    def gradients(self, share: Share, report: Report) -> tuple[float, float]:
         """Leave the gradient of a step in the parameters, clipped.
 
         Args:

@@ -106,7 +106,7 @@ def test_without_a_terminal_progress_is_a_line_every_few_seconds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("dragoman.training.recorder.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("dragoman.reporting.time.monotonic", lambda: clock[0])
     with Recorder(tmp_path) as records:
         for step in range(1, 101):  # a second each
             clock[0] += 1.0
