@@ -250,7 +250,7 @@ def _digest(tensors: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(tensors[name].numpy().data)
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -283,17 +283,13 @@ def fingerprint(path: Path) -> str:
     return _digest(read_weights(path))
 
 
-def load_weights(model: Transformer, path: Path) -> None:
-    """Read weights into a model; every one must be there, with the right shape, and no other.
-
-    Raises:
-        DragomanError: the file is missing or damaged, or does not fit the model.
-    """
-    put_weights(model, read_weights(path), path)
-
-
 def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
-    """Put weights into a model, as load_weights does; path is where they come from.
+    """Put weights into a model; every one must be there, with the right shape, and no other.
+
+    Args:
+        model: takes them.
+        weights: as read_weights gives them.
+        path: where they come from, for messages.
 
     Raises:
         DragomanError: they do not fit the model, or are no numbers.
@@ -371,6 +367,11 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 def checkpoint_path(folder: Path, step: int) -> Path:
     """Where a run keeps the weights of one step."""
     return folder / CHECKPOINTS / f"step-{step:08d}.safetensors"
+
+
+def learned_checkpoints(folder: Path) -> list[Path]:
+    """Those that a run has trained, oldest first: without the model that a fine-tuning began with."""
+    return [path for path in list_checkpoints(folder) if path != checkpoint_path(folder, 0)]
 
 
 def list_checkpoints(folder: Path) -> list[Path]:

@@ -22,7 +22,7 @@ from dragoman.checkpoint import (
     OF_ONE_MODEL,
     ModelFolder,
     average_weights,
-    list_checkpoints,
+    learned_checkpoints,
     put_weights,
     refuse_to_overwrite,
 )
@@ -209,7 +209,7 @@ def score(config: ScoreConfig) -> int:
 def average(config: AverageConfig) -> int:
     """Average the last checkpoints of a run into a new model folder; returns the exit code."""
     folder = Path(config.folder)
-    checkpoints = list_checkpoints(folder)[-config.last :]
+    checkpoints = learned_checkpoints(folder)[-config.last :]
     if not checkpoints:
         raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run")
     refuse_to_overwrite(Path(config.out))

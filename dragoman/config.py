@@ -156,7 +156,8 @@ class TextConfig:
     character_coverage: float = 0.9995
     """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
-    """SentencePiece's normalisation rule. identity keeps what is written, so that text survives a round trip."""
+    """SentencePiece's normalisation rule. identity keeps every character, but for spaces in a row and around
+    the text."""
     sample_lines: int = 1_000_000
     """Learn the subwords from at most this many lines, drawn at random from both languages."""
     max_length: int = 200

@@ -20,8 +20,8 @@ from sacrebleu.dataset import DATASETS
 from dragoman.arguments import nearest
 from dragoman.config import DragomanError
 from dragoman.extras import needed
-from dragoman.fetching import checksum, fetch
-from dragoman.files import appearing, make_folder, write_atomically
+from dragoman.fetching import fetch
+from dragoman.files import appearing, checksum, make_folder, write_atomically
 from dragoman.options import DownloadConfig
 from dragoman.sources import PARTS, SOURCES, File, Source
 from dragoman.text.corpus import holds_out

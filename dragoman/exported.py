@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, Direction, ModelFolder
 from dragoman.config import ConfigError, DragomanError, ModelConfig
-from dragoman.fetching import checksum
+from dragoman.files import checksum
 
 
 def describe(loaded: ModelFolder, target: str, files: Iterable[Path] = (), card: Path | None = None) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import ssl
 import urllib.error
@@ -10,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 from dragoman.config import DragomanError
-from dragoman.files import make_folder, not_saved, settle
+from dragoman.files import checksum, make_folder, not_saved, settle
 from dragoman.reporting import Report
 
 _BLOCK = 1 << 16
@@ -61,15 +60,6 @@ def fetch(url: str, path: Path, sha256: str = "", say: Report = lambda line: Non
     say(f"{path}: {path.stat().st_size:,} bytes")
 
 
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report) -> None:
     """Let the partial file become whole."""
     known = version.read_text(encoding="utf-8") if version.is_file() else ""
@@ -89,7 +79,8 @@ def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report)
     with response:
         if response.status != http.client.PARTIAL_CONTENT:
             have = 0
-            version.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+            known = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
+            version.write_text(known, encoding="utf-8")
         rest = response.headers.get("Content-Length")
         total = have + int(rest) if rest else None
         if have:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,6 +11,24 @@ from pathlib import Path
 from typing import IO
 
 from dragoman.config import DragomanError
+
+_BLOCK = 1 << 20
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits.
+
+    Raises:
+        DragomanError: it can't be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    return digest.hexdigest()
 
 
 def make_folder(folder: Path) -> None:
@@ -106,6 +125,7 @@ def settle(file: IO[bytes], partial: Path, final: Path) -> None:
     """
     file.flush()
     os.fsync(file.fileno())
+    file.close()  # Windows renames no open file
     partial.replace(final)
     _flush_names(final.parent)
 

@@ -21,8 +21,7 @@ from dragoman.checkpoint import (
     in_words,
 )
 from dragoman.config import VERSION, DragomanError
-from dragoman.fetching import checksum
-from dragoman.files import write_atomically
+from dragoman.files import checksum, write_atomically
 from dragoman.inference.ctranslate2_engine import MODEL_FILE
 from dragoman.inference.evaluation import METRICS, paired_bootstrap
 from dragoman.options import CompareConfig, EvaluateConfig

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from dragoman.config import DragomanError
-from dragoman.fetching import checksum
+from dragoman.files import checksum
 from dragoman.sources import SOURCES
 from dragoman.text.corpus import locate
 

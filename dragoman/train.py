@@ -30,7 +30,7 @@ from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
 from dragoman.reporting import Report
 from dragoman.text.corpus import Pair
-from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.text.preparation import PreparedText, locate_texts, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
 from dragoman.training.progress import Outcome
 from dragoman.training.rehearsal import Rehearsal, rehearse
@@ -55,7 +55,8 @@ def train(config: TrainConfig) -> int:
         outcome = run_training(config, processes)
         say = _speaker(processes)
     if outcome.reason == "interrupted":
-        say(f"stopped after step {outcome.progress.step:,}; run the same command again to continue")
+        again = "the same command without --restart" if config.restart else "the same command again"
+        say(f"stopped after step {outcome.progress.step:,}; run {again} to continue")
         return 128 + outcome.signal
     scores = ", ".join(f"{_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     say(f"{_ENDINGS[outcome.reason]}: the model in {config.out} has, on the validation text, {scores}")
@@ -79,16 +80,17 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
 def _run(config: TrainConfig, processes: Processes) -> Outcome:
     out, say = Path(config.out), _speaker(processes)
     device = processes.own(choose_device(config.device))
+    parent = ModelFolder.load(config.from_) if config.from_ else None
+    if parent is not None:
+        _check_parent(config, parent)
     if config.restart and processes.first:
+        locate_texts(config)  # what is there goes only for a run that can begin
         remove_run(out)
     if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
         raise DragomanError(
             f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another "
             f"--out, or begin again with --restart true"
         )
-    parent = ModelFolder.load(config.from_) if config.from_ else None
-    if parent is not None:
-        _check_parent(config, parent)
     begun, vocabulary = bool(list_states(out)), parent.vocabulary if parent else None
     text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))
     folder = _begin_with(config, text, parent)

@@ -23,7 +23,7 @@ from dragoman.checkpoint import (
     checkpoint_path,
     fingerprint,
     list_checkpoints,
-    load_weights,
+    put_weights,
     read_weights,
     remove_run,
     save_weights,
@@ -192,11 +192,25 @@ def test_weights_that_do_not_fit_are_named_with_their_tensor(
     assert said in message
 
 
+def put_into(model: Transformer, path: Path) -> None:
+    put_weights(model, read_weights(path), path)
+
+
+def test_weights_in_bf16_are_read_but_not_taken_for_ours(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    halves = {name: weight.bfloat16() for name, weight in read_weights(path).items()}
+    safetensors.torch.save_file(halves, path)
+    assert {weight.dtype for weight in read_weights(path).values()} == {torch.bfloat16}
+    assert len(fingerprint(path)) == 64
+    safetensors.torch.save_file(halves, path, metadata={"sha256": fingerprint(path)})
+    assert "its checksum differs" in complaint(lambda: read_weights(path))
+
+
 def test_weights_that_do_not_fit_leave_the_model_as_it_was(saved: Path) -> None:
     model = model_folder(seed=2).model
     before = {name: weight.clone() for name, weight in parameters(model).items()}
     rewrite(saved / "model.safetensors", lambda weights: weights.update({max(weights): torch.zeros(3)}))
-    complaint(lambda: load_weights(model, saved / "model.safetensors"))
+    complaint(lambda: put_into(model, saved / "model.safetensors"))
     assert same(parameters(model), before)
 
 
@@ -206,7 +220,7 @@ def test_weights_that_are_no_numbers_are_refused_and_the_model_stays_as_it_was(v
     before = {name: weight.clone() for name, weight in parameters(model).items()}
     name = max(before)
     rewrite(saved / "model.safetensors", lambda weights: weights[name].view(-1)[0].fill_(value))
-    message = complaint(lambda: load_weights(model, saved / "model.safetensors"))
+    message = complaint(lambda: put_into(model, saved / "model.safetensors"))
     assert str(saved / "model.safetensors") in message
     assert name in message
     assert same(parameters(model), before)

@@ -142,6 +142,18 @@ def test_restart_removes_the_run_and_nothing_else(tmp_path: Path, run: Callable[
     assert settings_of(tmp_path)["seed"] == 2
 
 
+def test_a_restart_that_can_not_begin_leaves_the_run_as_it_was(
+    text: Path, parent: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    out = tmp_path / "run"
+    assert run(text, out, "--max-steps", 1).code == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for wrong in (["--train", tmp_path / "nothing"], ["--from", tmp_path], ["--from", parent, "--source", "xx"]):
+        shape = SHAPE if wrong[0] == "--train" else NO_SHAPE
+        assert run(text, out, "--restart", "true", *wrong, shape=shape).code != 0
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 # ---- one run in a folder
 
 
@@ -251,6 +263,20 @@ def test_fine_tuning_begins_with_the_parents_weights_and_subwords(
     assert (out / "sentencepiece.model").read_bytes() == (parent / "sentencepiece.model").read_bytes()
     assert ModelFolder.load(out).model.config.shape() == ModelFolder.load(parent).model.config.shape()
     assert not same(last_weights(out), kept(parent))
+
+
+def test_a_text_that_was_prepared_for_another_model_is_prepared_again(
+    parent: Path, text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    out, before = tmp_path / "tuned", (parent / "sentencepiece.model").read_bytes()
+    shutil.copytree(text, tmp_path / "text")
+    for language in ("en", "xx"):  # from which other subwords would be learned
+        with (tmp_path / "text" / f"train.{language}").open("a") as file:
+            file.write("zigzag zigzag zigzag\n" * 30)
+    for parents in ([], ["--from", parent], [], ["--from", parent]):
+        ended = run(tmp_path / "text", out, *parents, "--dry-run", shape=NO_SHAPE if parents else SHAPE)
+        assert ended.code == 0
+        assert ((out / "data" / "sentencepiece.model").read_bytes() == before) == bool(parents)
 
 
 def test_fine_tuning_has_settings_of_its_own_which_options_override(

@@ -5,13 +5,13 @@ Shapes: S source subwords, T target subwords, both with their `</s>`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
+from dragoman.text.languages import has_spaces
 from dragoman.text.subword import SubwordModel
 
 Links = list[tuple[int, int]]
@@ -76,20 +76,15 @@ def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> 
     return [*places, NO_WORD], subwords.decode(words)
 
 
-_WITHOUT_SPACES = re.compile(
-    "bo|bod|tib|dz|dzo|ja|jpn|km|khm|lo|lao|my|mya|bur|th|tha|zh|zho|chi|cmn|gan|hak|hsn|lzh|nan|wuu|yue"
-)
-
-
-def has_spaces(language: str) -> bool:
-    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
-    subtags = language.lower().replace("_", "-").split("-")
-    return not _WITHOUT_SPACES.fullmatch(subtags[0]) or "latn" in subtags
-
-
 def unit_of(language: str) -> Unit:
     """What to align in a language: words, or subwords where it is written without spaces."""
     return "words" if has_spaces(language) else "subwords"
+
+
+def without_first_source(alignment: Alignment) -> Alignment:
+    """An alignment whose first source word is of no account, without that word and its links."""
+    links = [(source - 1, target) for source, target in alignment.links if source]
+    return Alignment(links, alignment.source[1:], alignment.target)
 
 
 def alignment_layer(num_layers: int) -> int:

@@ -20,6 +20,7 @@ MODEL_FILE = "model.bin"
 EngineName = Literal["auto", "torch", "ctranslate2"]
 _BATCH_TOKENS = 1024  # CTranslate2's own batches, cut from what it is given
 _BATCHES_AT_ONCE = 4  # for each worker: Ctrl-C has to wait until CTranslate2 has done what it was given
+CPU = torch.device("cpu")
 _NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
 
 
@@ -33,7 +34,7 @@ class CTranslate2Engine:
         config: ModelConfig,
         workers: int = 1,
         threads: int = 1,
-        device: str = "cpu",
+        device: torch.device = CPU,
     ) -> None:
         """Load a folder that CTranslate2 reads.
 
@@ -43,7 +44,7 @@ class CTranslate2Engine:
             config: the model's shape.
             workers: batches computed at the same time.
             threads: of each worker.
-            device: cpu or cuda.
+            device: the CPU, or CUDA's.
 
         Raises:
             DragomanError: CTranslate2 is not installed, or can't read the folder.
@@ -54,7 +55,11 @@ class CTranslate2Engine:
         self._version, self._workers = library.__version__, workers
         try:
             self._translator = library.Translator(
-                str(folder), device=device, inter_threads=workers, intra_threads=threads
+                str(folder),
+                device=device.type,
+                device_index=device.index or 0,
+                inter_threads=workers,
+                intra_threads=threads,
             )
         except (RuntimeError, ValueError) as error:
             raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
@@ -183,7 +188,7 @@ def load_exported(
 
     Args:
         folder: the folder.
-        device: cpu or cuda.
+        device: CUDA's, or the CPU; for any other, CTranslate2 computes on the CPU.
         workers: batches computed at the same time; on a CPU they share its cores. 0 for one for each core.
 
     Raises:
@@ -191,7 +196,8 @@ def load_exported(
     """
     direction, config = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)
+    device = device if device.type == "cuda" else CPU
     cores = torch.get_num_threads() if device.type == "cpu" else 1
     workers = workers or cores
     threads = max(1, cores // workers)
-    return CTranslate2Engine(folder, vocabulary, config, workers, threads, device.type), vocabulary, direction
+    return CTranslate2Engine(folder, vocabulary, config, workers, threads, device), vocabulary, direction

@@ -104,7 +104,7 @@ class Engine:
         log_probs, _ = self.force(sources, targets, need_maps=False)
         target_output = self._padded(targets)
         chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
-        return chosen.masked_fill(target_output == PAD, 0.0).double().sum(dim=1).tolist()
+        return chosen.masked_fill(target_output == PAD, 0.0).cpu().double().sum(dim=1).tolist()
 
     @torch.inference_mode()
     def force(

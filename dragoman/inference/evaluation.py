@@ -17,6 +17,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from dragoman.config import DragomanError
+from dragoman.text.languages import base_code, has_spaces
 
 # What sacreBLEU must cut where words are not separated by spaces, and the module it needs for that.
 _TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
@@ -41,12 +42,13 @@ class Scores:
 
 
 def bleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language: 13a, or one for Chinese, Japanese or Korean.
+    """sacreBLEU's tokeniser for a target language, by its code: 13a, or one for Chinese, Japanese or Korean.
 
-    Where the one for Japanese or Korean is not installed (`pip install 'dragoman[cjk]'`), single characters are
-    compared instead; the signature says so.
+    Single characters are compared in other languages without spaces between words, and where the tokeniser for
+    Japanese or Korean is not installed (`pip install 'dragoman[cjk]'`); the signature says so.
     """
-    name, module = _TOKENIZERS.get(language.lower().replace("_", "-").split("-")[0], ("13a", None))
+    usual = "13a" if has_spaces(language) else "char"
+    name, module = _TOKENIZERS.get(base_code(language), (usual, None))
     return name if module is None or importlib.util.find_spec(module) else "char"
 
 

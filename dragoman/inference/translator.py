@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
-from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, has_spaces, split_into_words
+from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, split_into_words, without_first_source
 from dragoman.inference.batching import in_batches
 from dragoman.inference.ctranslate2_engine import EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine, SearchEngine
@@ -23,6 +23,7 @@ from dragoman.inference.workers import Workers
 from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
 from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
+from dragoman.text.languages import has_spaces
 from dragoman.text.subword import SubwordModel, Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
@@ -204,7 +205,7 @@ class Translator:
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, translations, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
         numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
-        encoded = self._encode([part.source for part in parts], "source", numbers)
+        encoded = self._encode([part.source.strip() for part in parts], "source", numbers)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
@@ -214,13 +215,18 @@ class Translator:
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
         alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, _FORCE_CURE))
-        spaced = has_spaces(self.direction.target)
         return [
-            join_alignments(translation.parts, list(islice(alignments, len(translation.parts))), unit, spaced)
+            self._joined(translation.parts, list(islice(alignments, len(translation.parts))), unit)
             if translation.parts
             else next(alignments)
             for translation in translations
         ]
+
+    def _joined(self, parts: Sequence[Part], alignments: list[Alignment], unit: Unit) -> Alignment:
+        """The alignment of a line from those of its parts; a tag that all begin with counts once."""
+        if self.vocabulary.source.split_tag(parts[0].source)[0]:
+            alignments[1:] = map(without_first_source, alignments[1:])
+        return join_alignments(parts, alignments, unit, has_spaces(self.direction.target))
 
     def inspect(
         self, sentence: str, config: SearchConfig | None = None, translation: str | None = None, layer: int = 0

@@ -131,7 +131,7 @@ class DecoderLayer(nn.Module):
 
 
 class DecoderCache:
-    """The caches of all decoder layers, and the mask of the memory they look at."""
+    """The caches of all decoder layers."""
 
     def __init__(self, layers: Iterable[LayerCache]) -> None:
         """Collect the layers' caches."""

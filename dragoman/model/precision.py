@@ -11,6 +11,7 @@ import torch
 
 from dragoman.config import DragomanError
 
+_AMPERE = 8  # the generation from which on NVIDIA's cards multiply in bf16; those before it imitate that slowly
 _TRIALS, _PATIENCE = 7, 0.2  # products, and seconds after which those that were made must do
 
 
@@ -49,7 +50,7 @@ def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, b
         if before == describe_precision(choice, device):
             return choice
     if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported())
+        return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] >= _AMPERE
     return device.type == "cpu" and _product_seconds(torch.bfloat16) < 0.67 * _product_seconds(torch.float32)
 
 

@@ -322,9 +322,10 @@ class _Examination:
             path = paths[min(side, len(paths) - 1)]
             detail = f"{path}: {apart:,} lines have accents apart, {composed:,} composed letters."
             self.tally.count(MIXED_FORMS, min(apart, composed), detail)
-        if mixed:
-            del self.tally.counts[NOT_NFC]
-            self.tally.show(MIXED_FORMS, self.tally.examples.pop(NOT_NFC, []))
+            self.tally.count(NOT_NFC, -apart)
+            shown = self.tally.examples.pop(NOT_NFC, [])
+            self.tally.show(MIXED_FORMS, [example for example in shown if example.file == str(path)])
+            self.tally.show(NOT_NFC, [example for example in shown if example.file != str(path)])
 
 
 def _refer(example: Example, earlier: Example, reason: Reason) -> Example:

@@ -84,7 +84,11 @@ _LONG_CODES = {
     "ita": "it", "jpn": "ja", "kor": "ko", "lav": "lv", "lit": "lt", "nld": "nl", "nob": "nb", "nor": "no",
     "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "srp": "sr",
     "swe": "sv", "tur": "tr", "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh",
+    "bod": "bo", "bur": "my", "chi": "zh", "cmn": "zh", "dzo": "dz", "khm": "km", "lao": "lo", "mya": "my",
+    "tha": "th", "tib": "bo",
 }  # fmt: skip
+
+_WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|zh")
 
 _WORDS = """
 en: a an i he she the of and to in is was that it for on with by as are this be at have from you not his they were which
@@ -147,6 +151,11 @@ def base_code(code: str) -> str:
     """The language of a code such as "pt-BR", "zh_CN" or "eng_Latn", in two letters where it has such a code."""
     base = re.split(r"[-_]", code.lower())[0]
     return _LONG_CODES.get(base, base)
+
+
+def has_spaces(code: str) -> bool:
+    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
+    return not _WITHOUT_SPACES.fullmatch(base_code(code)) or "latn" in re.split(r"[-_]", code.lower())
 
 
 def scripts_of(code: str) -> frozenset[str]:

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError, TrainConfig, differences
-from dragoman.files import write_atomically
+from dragoman.files import checksum, write_atomically
 from dragoman.reporting import Report
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
 from dragoman.text.doctor import examine_text
 from dragoman.text.findings import Finding
 from dragoman.text.reasons import Flag
-from dragoman.text.subword import JOINT_FILE, SOURCE_FILE, TARGET_FILE, Vocabulary
+from dragoman.text.subword import Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
 REPORT_FILE = "check.json"
@@ -70,10 +70,11 @@ def prepare_text(
     Raises:
         DragomanError: the text can't be read, has no usable pair, or is not the one that the run began with.
     """
-    folder = Path(config.out) / "data"
+    folder, kept_to = Path(config.out) / "data", _digest(vocabulary)
     key = _read_key(folder)
     changes = _changes(key, config) if key else []
-    stores = _open(config, folder) if key and not changes else None
+    fits = key is not None and not changes and (begun or key["subwords"] == kept_to)
+    stores = _open(config, folder) if fits else None
     if stores is None:
         if begun and changes:
             if not config.accept_changes:
@@ -87,7 +88,7 @@ def prepare_text(
             vocabulary = _own_vocabulary(folder) or vocabulary
         _prepare(config, folder, report, vocabulary)
         stores = TokenStore(folder / "train"), TokenStore(folder / "valid")
-    if (description := _describe(config, key)) != _read_key(folder):
+    if (description := _describe(config, key) | {"subwords": kept_to}) != _read_key(folder):
         write_atomically(folder / _KEY, json.dumps(description).encode())
     train, valid = stores
     report(f"training text: {train.report.describe()}")
@@ -95,6 +96,11 @@ def prepare_text(
     pairs = read_pairs(_validation_texts(config), config.source, config.target)
     usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
     return PreparedText(Vocabulary.load(folder), train, valid, list(islice(usable, config.validation.max_lines)))
+
+
+def _digest(vocabulary: Vocabulary | None) -> str:
+    """Which subwords a text keeps to; empty where it has its own."""
+    return hashlib.sha256(b"".join(vocabulary.files().values())).hexdigest() if vocabulary else ""
 
 
 def _open(config: TrainConfig, folder: Path) -> tuple[TokenStore, TokenStore] | None:
@@ -123,10 +129,7 @@ def _prepare(config: TrainConfig, folder: Path, report: Report, vocabulary: Voca
     if vocabulary is None:
         sample, _ = sample_pairs(text.pairs(), max(config.text.sample_lines // 2, 1), config.seed)
         vocabulary = _learn(sample, config, report)
-    for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE):
-        (folder / name).unlink(missing_ok=True)
-    for name, content in vocabulary.files().items():
-        write_atomically(folder / name, content)
+    vocabulary.save(folder)
 
     def tell(read: int) -> None:
         if read % _PAIRS_BETWEEN_REPORTS == 0:
@@ -198,7 +201,7 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
         )
     held_out = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / diagnosis.pairs)
     if held_out:
-        _write_held_out(config, held_out, report)
+        _write_held_out(config, held_out, diagnosis.pairs, report)
     return _TrainingText(config, diagnosis.pairs, diagnosis.flags, unwanted, held_out, left_out)
 
 
@@ -232,9 +235,9 @@ def _validation_texts(config: TrainConfig) -> list[str]:
     return config.valid or [str(Path(config.out) / "heldout")]
 
 
-def _write_held_out(config: TrainConfig, share: float, report: Report) -> None:
+def _write_held_out(config: TrainConfig, share: float, total: int, report: Report) -> None:
     pairs = [p for p in read_pairs(config.train, config.source, config.target) if holds_out(p[0], share)]
-    if not pairs:
+    if len(pairs) in (0, total):
         raise DragomanError(
             f"{', '.join(config.train)}: too few distinct sentences to hold some out: give a validation text (--valid)"
         )
@@ -256,7 +259,12 @@ def _settings(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def _files(config: TrainConfig) -> list[Path]:
+def locate_texts(config: TrainConfig) -> list[Path]:
+    """The files of a run's texts.
+
+    Raises:
+        DragomanError: one is missing.
+    """
     texts = [*config.train, *config.valid, *config.test]
     return [path for text in texts for path in locate(text, config.source, config.target).paths]
 
@@ -265,9 +273,9 @@ def _describe(config: TrainConfig, before: Mapping[str, Any] | None) -> dict[str
     """What the prepared text was made from; files that did not change keep the checksum they have."""
     known = {tuple(file[:3]): file for file in (before or {}).get("files", [])}
     files = []
-    for path in _files(config):
+    for path in locate_texts(config):
         stamp = _stamp(path)
-        files.append(known.get(tuple(stamp)) or [*stamp, _checksum(path)])
+        files.append(known.get(tuple(stamp)) or [*stamp, checksum(path)])
     parts = [len(config.train), len(config.valid), len(config.test)]
     return {"settings": _settings(config), "parts": parts, "files": files}
 
@@ -275,11 +283,11 @@ def _describe(config: TrainConfig, before: Mapping[str, Any] | None) -> dict[str
 def _changes(before: Mapping[str, Any], config: TrainConfig) -> list[str]:
     """What is not as it was when the text was prepared; a file counts by its content."""
     changes = differences(before["settings"], _settings(config))
-    paths, parts = _files(config), [len(config.train), len(config.valid), len(config.test)]
+    paths, parts = locate_texts(config), [len(config.train), len(config.valid), len(config.test)]
     if len(paths) != len(before["files"]) or before["parts"] != parts:
         return [*changes, "the list of files"]
-    for path, (*stamp, checksum) in zip(paths, before["files"], strict=True):
-        if _stamp(path) != stamp and (path.stat().st_size != stamp[1] or _checksum(path) != checksum):
+    for path, (*stamp, known) in zip(paths, before["files"], strict=True):
+        if _stamp(path) != stamp and (path.stat().st_size != stamp[1] or checksum(path) != known):
             changes.append(f"{path} has changed")
     return changes
 
@@ -289,22 +297,11 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
 
 
-def _checksum(path: Path) -> str:
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror or error}") from None
-    return digest.hexdigest()
-
-
 def _read_key(folder: Path) -> dict[str, Any] | None:
     try:
         key = json.loads((folder / _KEY).read_text(encoding="utf-8"))
         if any([type(fact) for fact in file] != [str, int, int, str] for file in key["files"]):
             raise ValueError("not what was written")
-        return {"settings": dict(key["settings"]), "parts": key["parts"], "files": key["files"]}
+        return dict(key, settings=dict(key["settings"]), parts=key["parts"], subwords=key["subwords"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -25,6 +25,8 @@ Keys = NDArray[np.uint64]
 PARTITION = 1 << 19
 """About how many hashes are brought together in memory."""
 
+_MOST_BITS = 6  # 64 files at most, as systems let a process open a few hundred
+
 _RECORD = np.dtype([("key", np.uint64), ("index", np.int64)])
 
 
@@ -36,7 +38,7 @@ class Repeats:
 
     def __init__(self, expected: int, partition: int = PARTITION) -> None:
         """Args: expected, how many keys will come; partition, how many of them memory may hold at a time."""
-        self._bits = max((max(expected, 1) - 1) // partition, 0).bit_length()
+        self._bits = min(((max(expected, 1) - 1) // partition).bit_length(), _MOST_BITS)
         self._files: list[BinaryIO] = []
 
     def __enter__(self) -> Repeats:
@@ -90,10 +92,6 @@ class HeldOut:
                 keys.append(more)
         empty = np.empty(0, np.uint64)
         self.pairs, self.near, self.sources = (np.unique(np.concatenate([empty, *keys])) for keys in collected)
-
-    def __bool__(self) -> bool:
-        """Whether there is any pair."""
-        return bool(self.pairs.size)
 
 
 def contains(known: Keys, keys: Keys) -> NDArray[np.bool_]:

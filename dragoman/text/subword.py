@@ -17,6 +17,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
+from dragoman.files import write_together
 
 JOINT_FILE = "sentencepiece.model"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
@@ -241,6 +242,17 @@ class Vocabulary:
             if self.target.listed != self.source.listed:
                 models[TARGET_LIST_FILE] = _as_json(self.target.listed)
         return models
+
+    def save(self, folder: Path) -> None:
+        """Keep this vocabulary in a folder, in place of another one.
+
+        Raises:
+            DragomanError: a file can't be written.
+        """
+        files = self.files()
+        write_together({folder / name: content for name, content in files.items()})
+        for name in {JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE} - files.keys():
+            (folder / name).unlink(missing_ok=True)
 
     @staticmethod
     def load(folder: Path) -> Vocabulary:

@@ -27,6 +27,7 @@ _Item = TypeVar("_Item")
 
 _PATIENCE = timedelta(hours=24)  # the others wait while the first one prepares the text; torchrun ends them if it dies
 _FIRST_WORD = 1.0  # seconds
+_MOST_WORDS = 200  # characters of what a library says
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _LOST = re.compile(r"gloo|nccl|connection|peer|timed out|process group", re.IGNORECASE)
 
@@ -46,8 +47,14 @@ class Processes:
         return self.rank == 0
 
     def own(self, device: torch.device) -> torch.device:
-        """This process's device: of several GPUs, the one of its number."""
-        if self.size > 1 and device.type == "cuda" and device.index is None:
+        """This process's device: of several GPUs, the one of its number.
+
+        Raises:
+            DragomanError: all of them would take the same GPU.
+        """
+        if self.size > 1 and device.type == "cuda":
+            if device.index is not None:
+                raise DragomanError(f"--device {device}: each process takes a GPU of its own; say --device cuda")
             torch.cuda.set_device(self.local_rank)
             return torch.device("cuda", self.local_rank)
         return device
@@ -150,7 +157,8 @@ def losing_contact() -> Iterator[None]:
     except RuntimeError as error:
         if not _LOST.search(str(error)):
             raise
+        reason = str(error).strip().splitlines()[0][:_MOST_WORDS]
         raise DragomanError(
-            f"process {os.environ.get('RANK', '0')} has lost contact with the other processes of this run; see what "
-            f"the first to fail says; the same command continues from the last saved state"
+            f"process {os.environ.get('RANK', '0')} has lost contact with the other processes of this run ({reason}); "
+            f"see what the first to fail says; the same command continues from the last saved state"
         ) from None

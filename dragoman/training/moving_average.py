@@ -12,8 +12,8 @@ from torch import Tensor, nn
 class MovingAverage:
     """Exponential moving average of a model's weights (Polyak and Juditsky, 1992; Morales-Brotons et al., 2024).
 
-    After each step, average ← d · average + (1 − d) · weights. Until there are steps enough to fill the window of
-    1 / (1 − decay) steps, d is (1 + step) / (10 + step), so that the random first weights are forgotten soon.
+    After each step, average ← d · average + (1 − d) · weights, where d is the decay or, for about the first
+    9 / (1 − decay) steps, the lesser (1 + step) / (10 + step), so that the random first weights are forgotten soon.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:

@@ -17,6 +17,8 @@ class Progress:
     epoch: int = 0
     batch: int = 0
     """Batches of this epoch already seen."""
+    part_of_epoch: float = 0.0
+    """That these are, 0 to 1."""
     accumulate: int = 0
     """Batches whose gradients make one step, over all processes; settled when the run begins."""
     piece_tokens: int = 0
@@ -68,6 +70,15 @@ class Progress:
         """What a better model must surpass: the metric, and between equals the loss, counted negatively."""
         return self.best_score, -self.best_loss
 
+    def begin_epoch(self) -> None:
+        """Move on to the first batch of the next epoch."""
+        self.epoch, self.batch, self.part_of_epoch = self.epoch + 1, 0, 0.0
+
+    def forget_best(self) -> None:
+        """Let the best model be found anew."""
+        self.best_score, self.best_loss, self.lowest_loss = -math.inf, math.inf, math.inf
+        self.stale, self.validated, self.finished = 0, -1, False
+
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 where it has no limit."""
         parts = [0.0]
@@ -76,7 +87,7 @@ class Progress:
         if config.max_minutes:
             parts.append(self.seconds / 60 / config.max_minutes)
         if config.max_epochs:
-            parts.append(self.epoch / config.max_epochs)
+            parts.append((self.epoch + self.part_of_epoch) / config.max_epochs)
         return max(parts)
 
     def out_of_patience(self, config: TrainConfig) -> bool:

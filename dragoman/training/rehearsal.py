@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, ModelConfig, TrainConfig
+from dragoman.model.memory import keep_freed_memory, remember_fewer_products
 from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
 from dragoman.reporting import Report
@@ -118,6 +119,8 @@ def rehearse(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: tor
     Raises:
         DragomanError: memory is too short for a single sentence.
     """
+    remember_fewer_products()
+    keep_freed_memory()
     torch.manual_seed(config.seed)
     plain = replace(config, text=replace(config.text, subword_dropout=0.0))  # which takes next to no time
     model, processes, progress = Transformer(shape).to(device), Processes(), Progress()

@@ -63,10 +63,9 @@ class Shares:
                 if progress.done(self._config) >= 1.0:
                     return
                 numbers = range(progress.batch, min(progress.batch + progress.accumulate, len(plan)))
-                progress.batch = numbers.stop
+                progress.batch, progress.part_of_epoch = numbers.stop, numbers.stop / len(plan)
                 yield self._share(plan, numbers, progress.epoch)
-            progress.epoch += 1
-            progress.batch = 0
+            progress.begin_epoch()
 
     def batches_per_epoch(self) -> int:
         """How many batches make a pass over the text."""

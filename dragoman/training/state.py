@@ -21,6 +21,7 @@ import torch
 from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.files import make_folder, not_saved, settle
+from dragoman.model.memory import is_out_of_memory
 from dragoman.reporting import Report
 
 _KEPT, _DIGITS = 2, 16
@@ -63,17 +64,38 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
         report: told when the newest one is damaged.
 
     Raises:
-        DragomanError: all of them are damaged.
+        DragomanError: all of them are damaged, or can't be read now.
     """
     states = list_states(folder)
     for path in reversed(states):
         try:
             return _load(path)
+        except (PermissionError, MemoryError) as error:
+            reason = "too little memory" if isinstance(error, MemoryError) else error.strerror
+            raise DragomanError(f"{path}: can't be read ({reason}); what was saved is still there") from None
         except Exception:  # there is nothing that torch.load would not raise
             report(f"{path}: damaged; going on from the state before it")
     if states:
         raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart true")
     return None
+
+
+@contextmanager
+def taking_up(folder: Path) -> Iterator[None]:
+    """Say what is the matter where the state of a run, which is whole, can't be taken up.
+
+    Raises:
+        DragomanError: memory is short, or something in the state is missing or of another kind.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise DragomanError(f"{folder}: too little memory to take the run up again; make room") from None
+        raise DragomanError(
+            f"{folder}: holds a run of another version of Dragoman; choose another --out, or begin again with "
+            f"--restart true"
+        ) from None
 
 
 def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> None:

@@ -1,7 +1,8 @@
 """One step: the gradients of some batches, normalised by their target tokens, then Adam (section 5.3).
 
 A step is the same whatever computes it: alone or shared among processes, whole batches or pieces of them where memory
-is short. The random numbers of a batch are drawn from a seed of its own, so dropout depends on nothing else either.
+is short. The random numbers of a batch are drawn from a seed of its own, so dropout depends on nothing else either,
+but for pieces: they draw other numbers than the whole batch would.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,6 +68,18 @@ class Stepper:
             with losing_contact(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # what replaces broadcast_buffers is newer than 2.6
                 self._parallel = DistributedDataParallel(self._objective, ids, broadcast_buffers=False)
+
+    def restore(self, optimizer: dict[str, Any]) -> None:
+        """Take up what Adam knew; how it is set is as the run is set now.
+
+        Raises:
+            ValueError: it is of another model.
+        """
+        groups = self.optimizer.param_groups
+        own = [{name: value for name, value in group.items() if name != "params"} for group in groups]
+        self.optimizer.load_state_dict(optimizer)
+        for group, settings in zip(self.optimizer.param_groups, own, strict=True):
+            group.update(settings)
 
     def gradients(self, share: Share, report: Report) -> tuple[float, float]:
         """Leave the gradient of a step in the parameters, clipped.

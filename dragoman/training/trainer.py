@@ -22,6 +22,7 @@ from dragoman.checkpoint import (
     ModelFolder,
     average_weights,
     checkpoint_path,
+    learned_checkpoints,
     list_checkpoints,
     put_weights,
     save_weights,
@@ -38,7 +39,7 @@ from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
-from dragoman.training.state import load_state, refuse_changes, save_state, settings_digest
+from dragoman.training.state import load_state, refuse_changes, save_state, settings_digest, taking_up
 from dragoman.training.step import Share, Stepper
 from dragoman.training.validation import Measurement, Validate, Validator
 
@@ -74,7 +75,7 @@ class Trainer:
             DragomanError: the saved state is damaged, or belongs to a run with other settings, text or model.
         """
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
-        self.out = Path(config.out)
+        self.out, self._metric = Path(config.out), config.validation.metric
         self.model = folder.model
         remember_fewer_products()
         keep_freed_memory()
@@ -107,9 +108,8 @@ class Trainer:
         recorder = Recorder(self.out, self.progress.step) if self.processes.first else SilentRecorder()
         with recorder as self.recorder, StopRequest(_ECHO if self.processes.size > 1 else 0.0) as self._stop:
             self._begin()
-            reason: Literal["limit", "patience"] = "limit"
             self._validate_if_due()  # a signal may have come in between
-            for share in self.shares.following(self.progress):
+            for share in () if self.progress.out_of_patience(self.config) else self.shares.following(self.progress):
                 self._train_step(share)
                 if self._signal:
                     self._save_state()
@@ -118,9 +118,9 @@ class Trainer:
                 if self.progress.step % _STEPS_BETWEEN_REPAIRS == 0:
                     give_back_memory()
                 if self.progress.out_of_patience(self.config):
-                    reason = "patience"
                     break
             self._conclude()
+            reason: Literal["limit", "patience"] = "limit" if self.progress.done(self.config) >= 1.0 else "patience"
             return Outcome(reason, self.progress, self._kept_scores)
 
     def _begin(self) -> None:
@@ -164,10 +164,10 @@ class Trainer:
             self.stepper.apply(rate)
             self.stepper.average.update(progress.step)
             progress.skipped_in_a_row = 0
+            progress.losses.append(loss)
+            progress.norms.append(norm)
         else:
             self._skip_step(loss, norm)
-        progress.losses.append(loss)
-        progress.norms.append(norm)
         progress.tokens += share.num_tokens
         values = {"loss": loss, "lr": rate, "grad_norm": norm}
         self._show(values, share.num_tokens / max(time.monotonic() - started, 1e-6))  # some clocks tick slowly
@@ -248,8 +248,8 @@ class Trainer:
     def _look_at(self, measured: Measurement) -> None:
         """Say how healthy the translations are, and what is wrong if something is."""
         progress, validation = self.progress, measured.validation
-        norms = [norm for norm in progress.norms if math.isfinite(norm)]
-        health = validation.health(measured.accuracy, statistics.median(norms) if norms else math.nan)
+        norm = statistics.median(progress.norms) if progress.norms else math.nan
+        health = validation.health(measured.accuracy, norm)
         if health is None:
             return
         train_loss = statistics.fmean(progress.losses) if progress.losses else math.nan
@@ -273,8 +273,7 @@ class Trainer:
 
     def _rank(self, scores: dict[str, float]) -> tuple[float, float]:
         """What decides between two models: the metric, and between equals the loss."""
-        metric = self.config.validation.metric
-        return -scores["loss"] if metric == "loss" else scores[metric], -scores["loss"]
+        return -scores["loss"] if self._metric == "loss" else scores[self._metric], -scores["loss"]
 
     def _keep(self, scores: dict[str, float], which: str) -> None:
         """Make the present weights the folder's model; which says in words where they are from."""
@@ -291,8 +290,7 @@ class Trainer:
         """Let the average of the last checkpoints compete with the best one (section 6.1)."""
         if self.progress.step != self.progress.validated:
             self._validate()
-        learned = [path for path in list_checkpoints(self.out) if path != checkpoint_path(self.out, 0)]
-        checkpoints = self.processes.tell(learned[-self.config.validation.keep_last :])
+        checkpoints = self.processes.tell(learned_checkpoints(self.out)[-self.config.validation.keep_last :])
         if len(checkpoints) > 1:
             before = {name: p.detach().clone() for name, p in self.model.named_parameters()}
             self._load(average_weights(checkpoints))
@@ -338,28 +336,23 @@ class Trainer:
             "observations": [observation.state() for observation in self._observations],
             "identity": self.folder.identity(),
             "text": self.text.train.report.fingerprint,
+            "validation text": self.text.valid.report.fingerprint,
             "settings": asdict(self.config),
             "facts": self.folder.direction.facts,
         }
         save_state(self.out, state)
 
     def _resume(self, state: dict[str, Any]) -> None:
-        try:
+        with taking_up(self.out):
             refuse_changes(state, self.folder.identity(), self.config, self.text.train.report.fingerprint)
             self._load({name: state["model"][name] for name, _ in self.model.named_parameters()})
-            self.stepper.optimizer.load_state_dict(state["optimizer"])
+            self.stepper.restore(state["optimizer"])
             self.stepper.average.restore(state.get("average", []))
             self.progress = Progress.restore(state["progress"])
-            self.folder = self.folder.with_facts(state["facts"])
+            self.folder = self.folder.with_facts(state["facts"] | self.folder.direction.facts)
             self._kept_scores = state["kept_scores"]
             self._observations = [Observation.restore(observation) for observation in state["observations"]]
-        except (KeyError, TypeError, ValueError, RuntimeError):
-            raise DragomanError(
-                f"{self.out}: holds a run of another version of Dragoman; choose another --out, or begin again with "
-                f"--restart true"
-            ) from None
-        if state["text"] != self.text.train.report.fingerprint:  # accepted: what was seen of it means nothing now
-            self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+            self._take_up_changes(state)
         if self.progress.validated >= 0:
             self._miss_model()
         if self.processes.first:
@@ -367,15 +360,23 @@ class Trainer:
                 if path > checkpoint_path(self.out, self.progress.step):
                     path.unlink()  # beyond the state: the run will come there again
 
+    def _take_up_changes(self, state: dict[str, Any]) -> None:
+        """Forget what means nothing with the settings and texts that the run goes on with, if these were accepted."""
+        before, text, valid = state["settings"], self.text.train.report, self.text.valid.report
+        if state["text"] != text.fingerprint:
+            self.progress.begin_epoch()
+        if before["optimizer"]["accumulate"] != self.config.optimizer.accumulate:
+            self.progress.accumulate = 0
+        if state["validation text"] != valid.fingerprint or before["validation"]["metric"] != self._metric:
+            self.progress.forget_best()
+
     def _miss_model(self) -> None:
         """Where the model that was kept is gone or damaged, let the run find its best anew."""
         try:
             ModelFolder.load(self.out)
         except DragomanError as error:
             self._say_at_first(f"{error}; going on without it, from the state of the run")
-            progress = self.progress
-            progress.best_score, progress.best_loss, progress.stale = -math.inf, math.inf, 0
-            progress.validated, progress.finished = -1, False
+            self.progress.forget_best()
 
     def _load(self, weights: dict[str, Tensor]) -> None:
         put_weights(self.model, weights, self.out / CHECKPOINTS)

@@ -90,6 +90,11 @@ def test_empty_translations_count_as_bad_not_as_missing() -> None:
         ("zh-TW", "zh"),
         ("zh_Hant", "zh"),
         ("ZH", "zh"),
+        ("zho_Hans", "zh"),
+        ("cmn", "zh"),
+        ("th", "char"),
+        ("mya_Mymr", "char"),
+        ("yue", "char"),
         ("jam", "13a"),  # Jamaican Creole is not Japanese
         ("kok", "13a"),
     ],
@@ -98,7 +103,11 @@ def test_the_language_chooses_the_tokeniser(language: str, tokenizer: str) -> No
     assert bleu_tokenizer(language) == tokenizer
 
 
-CJK = [("ja", "MeCab", "ja-mecab", "東京へ行きました。"), ("ko-KR", "mecab_ko", "ko-mecab", "저는 서울에 갔습니다.")]
+CJK = [
+    ("ja", "MeCab", "ja-mecab", "東京へ行きました。"),
+    ("jpn_Jpan", "MeCab", "ja-mecab", "東京へ行きました。"),
+    ("ko-KR", "mecab_ko", "ko-mecab", "저는 서울에 갔습니다."),
+]
 
 
 @pytest.mark.parametrize(("language", "module", "tokenizer", "sentence"), CJK)

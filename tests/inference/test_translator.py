@@ -20,7 +20,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import causal_mask
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subword import ListedModel, Vocabulary
 
 WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
 LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
@@ -366,6 +366,25 @@ def test_links_of_a_long_line_are_its_parts_links(unit: Unit) -> None:
     assert (first.source, last.source) == tuple(
         translator.align([text], translator.translate([text]), 1, unit)[0].source for text in (LINES[2], LINES[3])
     )
+
+
+@pytest.mark.parametrize("unit", ["words", "subwords"])
+def test_the_tag_of_a_long_line_counts_once(unit: Unit) -> None:
+    plain = with_facts(build(joint=False), longest_training_side=40)
+    known = plain.vocabulary.source
+    listed = known.pieces(range(len(known)))
+    listed[EOS + 1] = ">>fra<<"  # in place of a byte that no line has
+    vocabulary = Vocabulary(ListedModel(known.serialized, listed), plain.vocabulary.target)
+    translator = Translator(ModelFolder(plain.model, vocabulary, plain.direction))
+    line = " ".join(SENTENCES)
+    (whole,) = translator.translate([f">>fra<< {line}"])
+    assert len(whole.parts) > 2
+    (alignment,) = translator.align([f">>fra<< {line}"], [whole], 1, unit)
+    assert alignment.source[0] == ">>fra<<"
+    assert [word for word in alignment.source[1:] if "fra" in word] == []
+    if unit == "words":
+        assert alignment.source == [">>fra<<", *line.split(" ")]
+    assert {source for source, _ in alignment.links} <= set(range(len(alignment.source)))
 
 
 def test_a_word_that_had_to_be_cut_is_one_word_of_the_alignment() -> None:

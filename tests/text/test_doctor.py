@@ -8,6 +8,7 @@ import json
 import os
 import random
 import tempfile
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable
 from itertools import product
@@ -144,6 +145,18 @@ def test_decomposed_text_is_told_and_mixed_text_counted(clean: list[Pair], tmp_p
     plain = [(source, "".join(c for c in target if ord(c) < 128)) for source, target in clean]
     finding = only(examine(save(tmp_path, replaced(plain, (9, (plain[9][0], plain[9][1] + " e\u0301"))))))
     assert (finding.reason, finding.severity, places(finding)) == ("not in NFC", "note", [("train.fr", 10)])
+
+
+def test_text_apart_on_one_side_is_told_beside_mixed_text_on_the_other(clean: list[Pair], tmp_path: Path) -> None:
+    accented = next(n for n, pair in enumerate(clean) if n > 50 and "é" in pair[1])
+    pairs = [(f"{source} caf\u0065\u0301", target) for source, target in clean]
+    pairs[accented] = (pairs[accented][0], unicodedata.normalize("NFD", pairs[accented][1]))
+    found = {finding.reason: finding for finding in examine(save(tmp_path, pairs)).findings}
+    assert found["NFC and NFD mixed"].count == 1
+    assert places(found["NFC and NFD mixed"]) in ([("train.fr", accented + 1)], [])
+    assert found["not in NFC"].count == len(clean)
+    assert found["not in NFC"].severity == "warning"
+    assert {name for name, _ in places(found["not in NFC"])} == {"train.en"}
 
 
 def test_duplicates_are_flagged_from_the_second_on(clean: list[Pair], tmp_path: Path) -> None:

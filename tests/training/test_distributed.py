@@ -67,11 +67,13 @@ def test_each_item_is_somebodys_and_nobody_has_much_more_than_another(size: int,
 # ---- devices
 
 
-def test_a_cpu_and_a_chosen_gpu_are_everybodys_own() -> None:
+def test_a_cpu_is_everybodys_own_and_a_chosen_gpu_that_of_one_alone() -> None:
     for size in (1, 4):
-        for name in ("cpu", "cuda:2"):
-            assert Processes(3, size, local_rank=1).own(torch.device(name)) == torch.device(name)
-    assert Processes().own(torch.device("cuda")) == torch.device("cuda")
+        assert Processes(3, size, local_rank=1).own(torch.device("cpu")) == torch.device("cpu")
+    for name in ("cuda", "cuda:2"):
+        assert Processes().own(torch.device(name)) == torch.device(name)
+    with pytest.raises(DragomanError, match="--device cuda:2: each process takes a GPU of its own; say --device cuda"):
+        Processes(3, 4, local_rank=1).own(torch.device("cuda:2"))
 
 
 def test_of_several_gpus_each_process_takes_that_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,6 +309,26 @@ def test_the_best_weights_are_kept_and_patience_ends_the_run(folder: Path) -> No
     assert kept["steps"] == 4
 
 
+def test_a_run_killed_when_its_patience_was_at_an_end_makes_no_step_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validation = ValidationConfig(every=2, patience=2, keep_last=2, metric="bleu")
+    bleu = [9.0, 5.0, 4.0, 3.0]
+    train(configure(folder, "straight", max_steps=100, validation=validation), bleu)
+    config = configure(folder, "killed", max_steps=100, validation=validation)
+
+    def crash(self: Trainer) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_conclude", crash)
+        with pytest.raises(Crash):
+            train(config, bleu)
+    outcome = train(config, bleu[3:])
+    assert (outcome.reason, outcome.progress.step) == ("patience", 6)
+    assert same_runs(folder / "straight", folder / "killed")
+
+
 def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(folder: Path) -> None:
     validation = ValidationConfig(every=4, metric="bleu", keep_last=3)
     config = configure(folder, "worse", validation=validation)
@@ -521,6 +541,53 @@ def test_changed_settings_are_refused_by_name_until_they_are_accepted(
     trainer = begin(replace(changed, accept_changes=True))
     assert trainer.run().progress.step == 8
     assert begin(changed).progress.step == 8  # accepted once and for all
+
+
+def accepting(folder: Path, *changes: tuple[str, Any]) -> Trainer:
+    """A run of six steps, which goes on to the eighth with other settings."""
+    train(configure(folder, max_steps=6), bleu=[50.0])
+    config = replace(configure(folder), max_steps=8, accept_changes=True)
+    for path, value in changes:
+        config = change(config, path, value)
+    return make(config)
+
+
+def test_accepted_settings_of_adam_are_those_that_it_takes(folder: Path) -> None:
+    own = {"beta1": 0.5, "beta2": 0.6, "epsilon": 0.01, "weight_decay": 0.3}
+    trainer = accepting(folder, *((f"optimizer.{name}", value) for name, value in own.items()))
+    (group,) = trainer.stepper.optimizer.param_groups
+    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.5, 0.6), 0.01, 0.3)
+    assert trainer.stepper.optimizer.state
+
+
+def test_so_many_batches_make_a_step_as_was_accepted(folder: Path) -> None:
+    trainer = accepting(folder, ("optimizer.accumulate", 3))
+    trainer.run()
+    assert trainer.progress.accumulate == 3
+
+
+def test_by_another_metric_the_best_model_is_found_anew(folder: Path) -> None:
+    trainer = accepting(folder, ("validation.metric", "bleu"))
+    assert trainer.progress.best_score == -math.inf
+    assert trainer.run().scores["bleu"] == 1.0
+
+
+def test_by_another_validation_text_the_best_model_is_found_anew(folder: Path) -> None:
+    trainer = accepting(folder)
+    assert trainer.progress.best_score > -math.inf
+    trainer.text.valid.report = replace(trainer.text.valid.report, fingerprint="another")
+    again = Trainer(trainer.config, trainer.folder, trainer.text, trainer.validator._validate)
+    assert again.progress.best_score == -math.inf
+
+
+def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) -> None:
+    trainer = accepting(folder)
+    trainer.folder = trainer.folder.with_facts({"training pairs": 100})
+    trainer._save_state()
+    grown = make(trainer.config).folder.with_facts({"training pairs": 200})
+    facts = Trainer(trainer.config, grown, trainer.text, trainer.validator._validate).folder.direction.facts
+    assert facts["training pairs"] == 200
+    assert facts["steps"] == trainer.folder.direction.facts["steps"]
 
 
 def test_several_changes_are_all_named(folder: Path) -> None:
