@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import select
 import signal
 import sys
 import textwrap
@@ -59,16 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = parse(name, VERBS[name], [in_utf8(argument) for argument in arguments[1:]])
         verb = getattr(importlib.import_module(VERBS[name].module), VERBS[name].function or name)
         with _tidy_at_the_end():
-            return int(verb(config))
+            code = int(verb(config))
+        sys.stdout.flush()
+        return code
     except ConfigError as error:
         return _complain(str(error), code=2)
     except DragomanError as error:
         return _complain(str(error), code=1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader had enough, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _unread()
     except OSError as error:
         return _complain(f"{error.filename or 'the system'}: {error.strerror or error}", code=1)
 
@@ -87,8 +89,28 @@ def _tidy_at_the_end() -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"dragoman: {on_one_line(message)}", file=sys.stderr)
+    try:
+        print(f"dragoman: {on_one_line(message)}", file=sys.stderr)
+    except BrokenPipeError:
+        _unread()
     return code
+
+
+def _unread() -> int:
+    """The exit code where a reader had enough: 0 if it was that of results, as in `| head`; 1 if it was of stderr."""
+    gone = [stream for stream in (sys.stdout, sys.stderr) if _is_unread(stream.fileno())]
+    for stream in gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return int(sys.stderr in gone)
+
+
+def _is_unread(descriptor: int) -> bool:
+    """Whether a stream is a pipe that nobody reads any more."""
+    if not hasattr(select, "poll"):  # on Windows
+        return False
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _version() -> str:

@@ -173,11 +173,11 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
     )
     try:
         with _by("sacreBLEU", name):
-            pairs = zip(dataset.source(direction), dataset.references(direction), strict=True)
-            _write(out / name.replace("/", "-"), direction.split("-"), ((s, references[0]) for s, references in pairs))
+            pairs = list(zip(dataset.source(direction), dataset.references(direction), strict=True))
     except DragomanError:  # it would take the part of a file that it left for the whole
         shutil.rmtree(dataset._rawdir, ignore_errors=True)
         raise
+    _write(out / name.replace("/", "-"), direction.split("-"), ((s, references[0]) for s, references in pairs))
 
 
 def _from_mtdata(rest: str, out: Path) -> None:

@@ -40,7 +40,7 @@ def export_model(config: ExportConfig) -> int:
     loaded = ModelFolder.load(config.folder)
     refuse_to_replace(Path(config.out), config.to)
     if config.to == "argos":
-        argos.require_joint(loaded)
+        argos.require_packable(loaded)
     sample = _sample(config, loaded, Path(config.folder))
     with _staging(Path(config.out), EXPORT_FILE) as folder:
         if config.quantization != "float32" and sample.references is None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, Direction, ModelFolder
-from dragoman.config import ConfigError, DragomanError, ModelConfig
+from dragoman.config import VERSION, ConfigError, DragomanError, ModelConfig
 from dragoman.files import checksum
 
 
@@ -31,7 +30,7 @@ def describe(loaded: ModelFolder, target: str, files: Iterable[Path] = (), card:
         "facts": loaded.direction.facts,
         "checksums": {path.name: checksum(path) for path in files},
         "card": checksum(card) if card else None,
-        "dragoman": version("dragoman"),
+        "dragoman": VERSION,
     }
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 

@@ -48,6 +48,8 @@ def make_folder(folder: Path) -> None:
 def require_place(path: Path) -> None:
     """Raise DragomanError where a file could not be written: better before the work than after."""
     folder = path.parent
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        return  # a pipe or a device
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         reason = "a folder is there" if path.is_dir() else "no such folder" if not folder.is_dir() else "read-only"
         raise DragomanError(f"{path}: can't be written ({reason}); name another place")

@@ -29,6 +29,7 @@ from dragoman.text.corpus import Pair
 
 _SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long")
 _FACTS = ("training pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
+_ENGINE = re.compile(r", (\w+) [^ ,]+, (\w+)")
 _VERSION = re.compile(r"\|version:[^|]*")  # of sacreBLEU, whose versions count alike
 
 
@@ -152,6 +153,8 @@ def _require_one_system(paths: Sequence[str], runs: Sequence[dict[str, Any]]) ->
     """Raise DragomanError unless these are different runs of the same system."""
     known: dict[str, str] = {}
     for path, run in zip(paths, runs, strict=True):
+        if len(runs) > 1 and TEXT_FACT not in run["model"]:
+            raise DragomanError(f"{path}: of a model of which nobody knows how it was trained: give it alone")
         if differing := differences_in_kind(runs[0], run):
             raise DragomanError(f"{path}: no other run of the system of {paths[0]}, as it differs in: {differing}")
         if (before := known.setdefault(run["weights"]["sha256"], path)) != path:
@@ -164,10 +167,15 @@ def differences_in_kind(first: dict[str, Any], second: dict[str, Any]) -> str:
     for one in (first, second):
         facts = one["model"]
         search = [one["settings"].get(name) for name in _SEARCH]
-        kinds.append({"text": _text(one), "counting": _counting(one), "search": search})
+        kinds.append({"text": _text(one), "counting": _counting(one), "search": search, "engine": _engine(one)})
         kinds[-1]["training text"] = facts.get(TEXT_FACT)
         kinds[-1]["training settings"] = facts.get(RUN_FACT, {}).get(SETTINGS_FACT)
     return ", ".join(name for name, kind in kinds[0].items() if kind != kinds[1][name])
+
+
+def _engine(evaluation: dict[str, Any]) -> list[str]:
+    """The library that computed the translations, and its precision; versions and devices count alike."""
+    return _ENGINE.findall(str(evaluation.get("software")))
 
 
 def _text(evaluation: dict[str, Any]) -> list[Any]:

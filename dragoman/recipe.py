@@ -58,8 +58,11 @@ class Recipe:
     def _faults(self) -> Iterator[str]:
         """What is of another kind than it should be; whoever goes on after the first may stumble over it."""
         for name in ("train", "evaluate", "imagined"):
-            if not isinstance(getattr(self, name), dict):
+            group = getattr(self, name)
+            if not isinstance(group, dict):
                 yield f"{name} is a group of settings, to be indented below it"
+            elif strange := [key for key in group if not isinstance(key, str)]:
+                yield f"{name} has {strange[0]!r} in place of a setting's name; quotes make a text of it"
         texts = {name: getattr(self, name) for name in ("about", "download", "published")}
         texts |= {f"train.{name}": self.train.get(name) for name in ("source", "target")}
         for name, text in texts.items():
@@ -87,7 +90,7 @@ class Recipe:
         """
         texts = [*self.train["train"], *self.train.get("valid", []), *self.evaluate["test"]]
         languages = self.train["source"], self.train["target"]
-        return [path for text in texts for path in locate(str(Path(data, text)), *languages).paths]
+        return [path for text in texts for path in locate(within(data, text), *languages).paths]
 
     def is_there(self, data: str) -> bool:
         """Whether a folder has all texts."""
@@ -105,11 +108,16 @@ class Recipe:
     def settings(self, data: str) -> str:
         """The settings of training as a file for --config."""
         texts = {
-            name: [str(Path(data, text)) for text in self.train[name]]
+            name: [within(data, text) for text in self.train[name]]
             for name in ("train", "valid", "test")
             if name in self.train
         }
         return yaml.safe_dump(self.train | texts, sort_keys=False, allow_unicode=True)
+
+
+def within(data: str, text: str) -> str:
+    """A text of a recipe in the folder of the data: a prefix, or a file for each language with a comma between."""
+    return ",".join(str(Path(data, part)) for part in text.split(","))
 
 
 def _no_recipe(path: Path, reason: str) -> DragomanError:

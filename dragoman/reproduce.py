@@ -20,7 +20,7 @@ from dragoman.inference.evaluation import METRICS
 from dragoman.model.precision import choose_device
 from dragoman.options import DownloadConfig, EvaluateConfig, ReproduceConfig
 from dragoman.quotation import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
-from dragoman.recipe import Recipe
+from dragoman.recipe import Recipe, within
 from dragoman.train import rehearse_training, train
 from dragoman.training.rehearsal import ImaginedText, Rehearsal, rehearse
 
@@ -45,7 +45,7 @@ class _Run:
         scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
         scoring += ["--device", config.device]
         for name, value in recipe.evaluate.items():
-            values = [str(Path(config.data, text)) for text in value] if name == "test" else [str(value)]
+            values = [within(config.data, text) for text in value] if name == "test" else [str(value)]
             scoring += [f"--{name.replace('_', '-')}", *values]
         return _Run(training, scoring, parse("train", TRAIN, training), parse("evaluate", _EVALUATE, scoring))
 
@@ -64,16 +64,17 @@ def reproduce(config: ReproduceConfig) -> int:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
     make_folder(out)
+    settings = out / "train.yaml"
+    write_atomically(settings, recipe.settings(data).encode())
+    # All are planned before anything is fetched: a wrong setting is found now, not after days.
+    runs = [_Run.plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
     if not recipe.is_there(data):
         _say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(DownloadConfig(name=recipe.download, out=data))
     if strange := recipe.strange_files(data):
         _say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
-    settings = out / "train.yaml"
-    write_atomically(settings, recipe.settings(data).encode())
     evaluations = []
-    # All are planned before the first begins: a wrong setting is found now, not after days.
-    for run in [_Run.plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]:
+    for run in runs:
         _say(f"$ dragoman train {shlex.join(run.training)}")
         if code := train(run.to_train):
             return code

@@ -706,6 +706,19 @@ def test_a_closed_stdin_is_an_error_not_a_crash(trained: Path) -> None:
     complaint(1, "translate", trained, *SHORT, stdin=None)
 
 
+@pytest.mark.parametrize("unbuffered", [False, True])
+def test_a_reader_of_results_may_leave_but_not_one_of_what_went_wrong(unbuffered: bool, tmp_path: Path) -> None:
+    environment = os.environ | {"PYTHONUNBUFFERED": "1" if unbuffered else ""}
+    for words, both, code in ((["download"], False, 0), (["download"], True, 1), (["translate", tmp_path], True, 1)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        kept = writer if both else subprocess.PIPE
+        process = python("-m", "dragoman", *words, stdout=writer, stderr=kept, env=environment)
+        os.close(writer)
+        _, told = process.communicate()
+        assert (process.returncode, told) == (code, None if both else b"")
+
+
 # ---- evaluate, score, average
 
 

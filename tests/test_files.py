@@ -247,6 +247,7 @@ def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytes
     require_place(tmp_path / "new")
     (tmp_path / "old").write_text("x")
     require_place(tmp_path / "old")
+    require_place(Path(os.devnull))
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     for place, reason in ((tmp_path, "a folder is there"), (tmp_path / "a" / "b", "no such folder")):
         with pytest.raises(DragomanError, match=reason):

@@ -163,19 +163,21 @@ def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: p
 
 
 def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, same, beam, text, settings, run = (evaluation(seed) for seed in (1, 1, 2, 3, 4, 5))
+    first, same, beam, text, settings, run, engine = (evaluation(seed) for seed in (1, 1, 2, 3, 4, 5, 6))
     beam["settings"]["beam"] = 1
     text["model"][TEXT_FACT] = "another"
     settings["model"][RUN_FACT] = {SETTINGS_FACT: "another"}
     run["model"][RUN_FACT] = {"steps": 8}
-    files = [
-        written(tmp_path / f"{n}.json", one) for n, one in enumerate((first, same, beam, text, settings, run), start=1)
-    ]
+    run["software"] = "dragoman 0.2.0, torch 2.14.0+cu126, fp32 on cuda"
+    engine["software"] = "dragoman 0.1.0, ctranslate2 4.6.0, int8_float32 on cpu"
+    everything = (first, same, beam, text, settings, run, engine)
+    files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(everything, start=1)]
     for other, reason in (
         (files[1], f"of the same weights as {files[0]}"),
         (files[2], "differs in: search"),
         (files[3], "differs in: training text"),
         (files[4], "differs in: training settings"),
+        (files[6], "differs in: engine"),
     ):
         assert main(["compare", "--system", files[0], other]) == 1
         told = capsys.readouterr().err
@@ -183,6 +185,16 @@ def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pyte
         assert other in told
     assert main(["compare", "--system", files[0], files[5]]) == 0
     assert main(["compare", "--system", files[0], "--baseline", files[2]]) == 0, "systems may search otherwise"
+
+
+def test_models_of_unknown_training_are_not_taken_for_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    imported = [evaluation(seed) for seed in (1, 2)]
+    for one in imported:
+        del one["model"][TEXT_FACT]
+    files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(imported)]
+    assert main(["compare", "--system", *files]) == 1
+    assert f"{files[0]}: of a model of which nobody knows how it was trained" in capsys.readouterr().err
+    assert main(["compare", "--system", files[0], "--baseline", files[1]]) == 0
 
 
 def test_tokenised_evaluations_compare_among_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,8 @@ SMALL: dict[str, Any] = {
         ({"evaluate": {"test": ["valid"], "json": "x.json"}}, r"evaluate\.json is for whoever"),
         *(({"seeds": seeds}, "seeds must be") for seeds in (["one"], [], [1, 1], [1.5], [-1], 1, [True])),
         *(({"imagined": {"pairs": pairs, "length": 8}}, "sizes above 0") for pairs in (0, -1, "many")),
+        ({"evaluate": {"test": ["valid"], 5: "x"}}, "evaluate has 5 in place of a setting's name"),
+        ({"train": TRAINED | {True: 1}}, "train has True in place of a setting's name"),
         ({"unknown": 1}, "unknown"),
     ],
 )
@@ -82,6 +84,16 @@ def test_files_are_known_by_their_content(tmp_path: Path) -> None:
     assert not recipe_module._is_known(packed, {"train.en.gz": known["train.en"]})
     plain.write_bytes(b"a dog\n")
     assert not recipe_module._is_known(plain, known)
+
+
+def test_texts_are_prefixes_or_files_of_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "capitals.yaml"
+    path.write_text(yaml.safe_dump(SMALL | {"train": TRAINED | {"train": ["a.txt,b.txt"]}}))
+    for name in ("a.txt", "b.txt", "valid.en", "valid.xx"):
+        (tmp_path / name).write_text("x\n")
+    recipe = Recipe.read(path)
+    assert recipe.is_there(str(tmp_path))
+    assert yaml.safe_load(recipe.settings("data"))["train"] == ["data/a.txt,data/b.txt"]
 
 
 def test_text_that_nobody_knows_is_not_strange(tmp_path: Path) -> None:

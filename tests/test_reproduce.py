@@ -254,9 +254,12 @@ def test_a_wrong_setting_of_a_recipe_is_named(recipe: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["training", "dry run"])
-def test_a_wrong_setting_of_the_scoring_is_named_before_training(
-    more: list[str], recipe: Path, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_setting_of_the_scoring_is_named_before_anything_is_fetched(
+    more: list[str], recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for path in recipe.parent.glob("train.*"):
+        path.unlink()
+    monkeypatch.setattr(reproduce_module, "download", lambda config: pytest.fail("fetched"))
     recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"beem": 2}}))
     with pytest.raises(SystemExit):
         run(recipe, *more)

@@ -265,20 +265,6 @@ def test_fine_tuning_begins_with_the_parents_weights_and_subwords(
     assert not same(last_weights(out), kept(parent))
 
 
-def test_a_text_that_was_prepared_for_another_model_is_prepared_again(
-    parent: Path, text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
-    out, before = tmp_path / "tuned", (parent / "sentencepiece.model").read_bytes()
-    shutil.copytree(text, tmp_path / "text")
-    for language in ("en", "xx"):  # from which other subwords would be learned
-        with (tmp_path / "text" / f"train.{language}").open("a") as file:
-            file.write("zigzag zigzag zigzag\n" * 30)
-    for parents in ([], ["--from", parent], [], ["--from", parent]):
-        ended = run(tmp_path / "text", out, *parents, "--dry-run", shape=NO_SHAPE if parents else SHAPE)
-        assert ended.code == 0
-        assert ((out / "data" / "sentencepiece.model").read_bytes() == before) == bool(parents)
-
-
 def test_fine_tuning_has_settings_of_its_own_which_options_override(
     parent: Path, other_text: Path, tmp_path: Path
 ) -> None:

@@ -34,7 +34,7 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
     Raises:
         DragomanError: the model has a subword model for each language, or babel is not installed.
     """
-    require_joint(loaded)
+    require_packable(loaded)
     codes = (loaded.direction.source, loaded.direction.target)
     metadata = {
         "package_version": version,
@@ -56,8 +56,9 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
     path.write_bytes(content.getvalue())
 
 
-def require_joint(loaded: ModelFolder) -> None:
-    """Raise DragomanError unless one subword model serves both languages."""
+def require_packable(loaded: ModelFolder) -> None:
+    """Raise DragomanError unless one subword model serves both languages, and Babel is there to call them by name."""
+    needed("babel", "argos")
     if not loaded.vocabulary.joint:
         other_way = "" if imported_from(loaded.direction.facts) else ", or train with --text.vocabulary joint"
         raise DragomanError(

@@ -48,7 +48,7 @@ def test_a_language_without_a_name_is_its_code(tmp_path: Path) -> None:
 
 def test_two_subword_models_are_refused() -> None:
     with pytest.raises(DragomanError, match="--to ctranslate2"):
-        argos.require_joint(small_model(joint=False))
+        argos.require_packable(small_model(joint=False))
     with pytest.raises(DragomanError) as refusal:
-        argos.require_joint(small_model(joint=False).with_facts({IMPORTED_FACT: "opus-mt-en-fr"}))
+        argos.require_packable(small_model(joint=False).with_facts({IMPORTED_FACT: "opus-mt-en-fr"}))
     assert "train" not in str(refusal.value), "how it was trained is past changing"

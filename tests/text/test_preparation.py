@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.findings import Finding
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.text.reasons import Flag, Severity
+from dragoman.text.subword import Vocabulary
 
 ANIMALS = {"cat": "Katze", "dog": "Hündin", "cow": "Kuh", "bee": "Biene", "hen": "Henne", "owl": "Eule"}
 VERBS = {"sees": "sieht", "hears": "hört", "likes": "mag", "seeks": "sucht"}
@@ -160,6 +161,24 @@ def test_separate_vocabularies_are_kept_and_found_again(config: TrainConfig) -> 
 
 
 # ---- what people are told
+
+
+def test_a_text_that_was_prepared_for_other_subwords_is_prepared_again(config: TrainConfig, tmp_path: Path) -> None:
+    places = [Path(config.out, "data"), tmp_path / "one", tmp_path / "two"]
+    sizes = [config.text.vocab_size, 310, 300]
+    kinds: list[Literal["joint", "separate"]] = ["joint", "joint", "separate"]
+    for place, size, kind in zip(places[1:], sizes[1:], kinds[1:], strict=True):
+        text = replace(config.text, vocab_size=size, vocabulary=kind)
+        model = replace(config.model, share_embeddings=False)
+        prepare_text(replace(config, out=str(place), text=text, model=model))
+    one, two = (Vocabulary.load(place / "data") for place in places[1:])
+    own = prepare_text(config).vocabulary
+    for kept_to in (one, two, None, two, one, None):
+        found = prepare_text(config, vocabulary=kept_to)
+        assert found.vocabulary.files() == Vocabulary.load(places[0]).files() == (kept_to or own).files()
+        before = snapshot(config)
+        prepare_text(config, vocabulary=kept_to)
+        assert snapshot(config) == before
 
 
 def test_a_vocabulary_larger_than_the_text_supports_is_reported(config: TrainConfig) -> None:
@@ -594,8 +613,8 @@ def test_the_same_content_under_another_name_or_date_is_no_change(config: TrainC
 def test_files_whose_date_is_the_same_are_not_read_again(config: TrainConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare_text(config)
     read: list[Path] = []
-    checksum = preparation._checksum
-    monkeypatch.setattr(preparation, "_checksum", lambda path: read.append(path) or checksum(path))
+    checksum = preparation.checksum
+    monkeypatch.setattr(preparation, "checksum", lambda path: read.append(path) or checksum(path))
     prepare_text(config)
     assert read == []
 
