@@ -154,9 +154,12 @@ def ablation_table(record: dict[str, Any]) -> str:
             signature = row["signature"]
     common = (
         f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "
-        f"time where the run was not interrupted; beam 5. BLEU: {signature}. Rows that differ in nothing but the seed "
-        f"show what chance does."
+        f"time where the run was not interrupted; beam 5. BLEU: {signature}."
     )
+    if any(len({row["seed"] for row in runs}) > 1 for runs in rows.values()):
+        common += " Rows that differ in nothing but the seed show what chance does."
+    else:
+        common += " One seed each: how much of a difference is chance is not known."
     return f"{common}\n\n" + "\n".join(lines)
 
 

@@ -34,10 +34,11 @@ RESULTS = Path(__file__).parent / "results"
 RESAMPLES = 10_000
 MODELS = {
     "en-de": "dragoman train --source en --target de --train MULTI30K/train --valid MULTI30K/val --out MODEL "
-    "--preset small --optimizer.schedule linear --max-steps 1200 --validation.every 300",
+    "--preset small --model.init-gain 1 --optimizer.schedule linear --max-steps 1200 --validation.every 300",
     "en-fr": "make demo",
 }
-"""How the models of the stored results were made; the second one is demo/en-fr."""
+PLACES = {"en-de": "MODEL", "en-fr": "demo/en-fr"}
+"""How the models of the stored results were made, and where they are then."""
 FACTS = ("training pairs", "steps", "minutes", "precision", "seed", "validation")
 Link = tuple[int, int]
 
@@ -266,7 +267,10 @@ def main() -> None:
         "aer": aer,
     }
     content = {
-        "commands": [MODELS[gold.stem], f"python benchmarks/alignments.py MODEL benchmarks/alignments/{gold.name}"],
+        "commands": [
+            MODELS[gold.stem],
+            f"python benchmarks/alignments.py {PLACES[gold.stem]} benchmarks/alignments/{gold.name}",
+        ],
         "hardware": describe_hardware(),
         "result": result,
         "rows": rows,

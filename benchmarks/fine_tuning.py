@@ -20,8 +20,8 @@ from hardware import describe_hardware
 RESULT = Path(__file__).parent / "results" / "fine-tuning-en-fr.json"
 CAPTIONS = 2000
 GENERAL = (
-    "train --source en --target fr --train fra.txt --out general --preset small --max-steps {steps} "
-    "--optimizer.schedule linear --validation.every 1000 --validation.max-lines 500"
+    "train --source en --target fr --train fra.txt --out general --preset small --model.init-gain 1 "
+    "--max-steps {steps} --optimizer.schedule linear --validation.every 1000 --validation.max-lines 500"
 )
 TUNED = (
     "train --source en --target fr --train captions --valid val --test test_2016_flickr --out tuned --from general "
@@ -67,7 +67,8 @@ def main() -> None:
     for command, (model, text) in zip(evaluating, EVALUATED, strict=True):
         run(command, out)
         result[f"{model}, {text}"] = json.loads((out / f"{model}.{text}.json").read_text(encoding="utf-8"))["scores"]
-    commands = [f"dragoman {command}" for command in (*training, *evaluating)]
+    commands = [f"python benchmarks/fine_tuning.py FRA.TXT MULTI30K OUT {steps}  # runs:"]
+    commands += [f"dragoman {command}" for command in (*training, *evaluating)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1))
     RESULT.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

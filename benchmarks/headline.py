@@ -15,6 +15,7 @@ FIGURES = ("<!-- figures -->\n", "<!-- end of figures -->\n")
 SCORES = ("<!-- scores -->\n", "<!-- end of scores -->\n")
 _OURS = "dragoman"
 _CALLED = {"marian": "MarianMTModel", "nn.Transformer": "nn.Transformer", "joeynmt": "JoeyNMT"}
+_CALLED |= {"annotated": "The Annotated Transformer"}
 
 
 def headline(results: Path = RESULTS) -> str:
@@ -30,7 +31,8 @@ def scores(results: Path = RESULTS) -> str:
     for path in sorted(results.glob("recipe-*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         name, spread = next(iter(record["result"]["scores"].items()))
-        deviation = f" ± {spread['standard deviation']:.1f}" if spread["runs"] > 1 else ""
+        runs = spread["runs"]
+        deviation = f" ± {spread['standard deviation']:.1f} ({runs} runs)" if runs > 1 else " (1 run)"
         metric = METRICS[name] if name != "bleu" else "sacreBLEU"
         cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
         rows.append(f"| {' | '.join(cells)} |\n")
@@ -52,14 +54,19 @@ def _read(results: Path, name: str) -> dict[str, Any]:
 
 def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for size, precisions in result.items():
-        measured = precisions["bf16"]["target_tokens_per_second"]
-        own = measured[_OURS]["median"]
-        others = {name: own / row["median"] for name, row in measured.items() if name != _OURS}
-        fastest = min(others, key=others.__getitem__)
+        measured = {
+            (name, precision): row["median"]
+            for precision, found in precisions.items()
+            for name, row in found["target_tokens_per_second"].items()
+        }
+        own = measured[_OURS, "bf16"]
+        others = {who: rate for who, rate in measured.items() if who[0] != _OURS}
+        name, precision = max(others, key=others.__getitem__)
         yield (
             f"training `{size}` in bf16, target tokens a second",
             f"{own:,.0f}",
-            f"{others[fastest]:.1f} times {_CALLED[fastest]}, the fastest of {len(others)}",
+            f"{own / others[name, precision]:.1f} times {_CALLED[name]} in {precision}, the fastest of "
+            f"{len({peer for peer, _ in others})}",
         )
 
 
@@ -74,14 +81,24 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         f"{own / max(engines.values()):.2f} times CTranslate2 in int8",
     )
 
+    measured = result["beam 4, one by one"]
+    best = {
+        name: min(row["median"] for key, row in measured.items() if key.startswith(name))
+        for name in ("marian", "ctranslate2 int8")
+    }
+    yield (
+        "translating one sentence at a time at beam 4, milliseconds each",
+        f"{measured[f'{_OURS} bf16']['median']:.0f}",
+        f"{best['marian']:.0f} with `generate` of transformers, "
+        f"{best['ctranslate2 int8']:.0f} with CTranslate2 in int8",
+    )
+
 
 def _minutes(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for found in result["minutes to BLEU"]:
-        others = [
-            f"{_CALLED[name]} {row['minutes']:.0f}" + ("" if row["reached"] else f" (and has {row['bleu']:.0f} then)")
-            for name, row in found["toolkits"].items()
-            if name != _OURS
-        ]
-        own = found["toolkits"][_OURS]
-        if own["reached"]:
-            yield f"minutes from raw text to {found['target']:.0f} BLEU", f"{own['minutes']:.0f}", ", ".join(others)
+        reached = {name: row for name, row in found["toolkits"].items() if row["reached"]}
+        words = {name: f"{row['minutes']:.0f} ({row['bleu']:.1f} BLEU)" for name, row in reached.items()}
+        if _OURS in words:
+            own = words.pop(_OURS)
+            others = ", ".join(f"{_CALLED[name]} {text}" for name, text in words.items())
+            yield f"minutes from raw text to the end of {found['steps']:,} steps", own, others

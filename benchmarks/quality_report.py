@@ -23,7 +23,13 @@ def cells(row: Record, name: str, target: float) -> tuple[str, ...]:
     """One row under HEAD; a target that was not reached says so."""
     times = f"{row['times_dragoman']:.2f}" if "times_dragoman" in row else ""
     reached = "reached" if row["bleu"] >= target else "not reached"
-    return f"{name} {row['precision']}", f"{row['minutes']:.1f}", f"{row['bleu']:.2f}", reached, times
+    return (
+        f"{name.replace('marian', 'MarianMTModel')} {row['precision']}",
+        f"{row['minutes']:.1f}",
+        f"{row['bleu']:.2f}",
+        reached,
+        times,
+    )
 
 
 def quality_tables(record: Record) -> str:

@@ -43,18 +43,17 @@ def main(arguments: list[str]) -> int:
         return ended.returncode
     name = options.recipe.stem
     path = ROOT / "benchmarks" / "results" / f"recipe-{name}.json"
-    content = record(json.loads((options.out / "results.json").read_text(encoding="utf-8")))
+    command = f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT --threads {options.threads} --seeds"
+    content = record(json.loads((options.out / "results.json").read_text(encoding="utf-8")), command)
     if path.is_file():
         content = with_earlier(content, json.loads(path.read_text(encoding="utf-8")))
-    words = ["--seeds", *(str(run["seed"]) for run in content["result"]["runs"]), "--threads", str(options.threads)]
-    content = {"command": f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT {' '.join(words)}"} | content
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(f"stored in {path}", file=sys.stderr)
     return 0
 
 
-def record(found: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of the results that reproduce wrote."""
+def record(found: dict[str, Any], command: str) -> dict[str, Any]:
+    """What is kept of the results that reproduce wrote; the command wants the seed of each run."""
     runs = [
         {
             "scores": run["scores"],
@@ -65,7 +64,10 @@ def record(found: dict[str, Any]) -> dict[str, Any]:
         | {key: run["model"][key] for key in _OF_A_RUN}
         for run in found["runs"]
     ]
+    for run in runs:
+        run["command"] = f"{command} {run['seed']}"
     return {
+        "commands": [run["command"] for run in runs],
         "hardware": [describe_hardware()],
         "recipe": {key: found[key] for key in ("recipe", "published", "train", "evaluate")},
         "result": {"scores": found["scores"], "runs": runs},
@@ -84,6 +86,7 @@ def with_earlier(new: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
     everything = [runs[seed] for seed in sorted(runs)]
     machines = [*before["hardware"], *new["hardware"]] if earlier else new["hardware"]
     return new | {
+        "commands": [run["command"] for run in everything],
         "hardware": [machine for number, machine in enumerate(machines) if machine not in machines[:number]],
         "result": {"scores": {name: spread(everything, name) for name in new["result"]["scores"]}, "runs": everything},
     }

@@ -25,6 +25,10 @@ Written by `python benchmarks/report.py` from `benchmarks/results/`. Each sectio
 again. `make bench DATA=FOLDER` sets up the other toolkits, compares their speed with Dragoman's and writes this page;
 FOLDER has Multi30k's raw text (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en and .de).
 Where no seed is named, it is 1, as it is for every run that does not choose one.
+
+Words in capitals stand for places of yours: DATA, MULTI30K and FOLDER have that text, FRA.TXT is Tatoeba's
+English–French text as ManyThings ships it (`dragoman download tatoeba-en-fr` names its address), MODEL is a model
+folder, OUT a new one.
 """
 TITLES = {
     "speed-training": "Training, side by side with other toolkits",

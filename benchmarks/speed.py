@@ -43,7 +43,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "decoding": {"test": TEST, "length_penalty": LENGTH_PENALTY, "train": f"dragoman {TRAIN}"},
 }
 """What the results files say beside the options."""
-_TOLD = ("only", "sizes", "precisions", "repeats", "peers", "threads", "batches", "lines")
+_TOLD = ("only", "sizes", "precisions", "repeats", "peers", "threads", "batches", "lines", "model")
 CONSOLE = Console(width=80, highlight=False, markup=False)
 
 

@@ -20,7 +20,7 @@ from hardware import describe_hardware
 RESULT = Path(__file__).parent / "results" / "tatoeba-en-fr-small.json"
 TRAIN = (
     "train --source en --target fr --train {data} --out {out} "
-    "--preset small --max-minutes {minutes} --optimizer.schedule linear --validation.every 1000"
+    "--preset small --model.init-gain 1 --max-minutes {minutes} --optimizer.schedule linear --validation.every 1000"
 )
 TRANSLATE = "translate {out} {out}/everyday.en"
 SENTENCES = [
@@ -49,7 +49,8 @@ def main() -> None:
     facts = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))["facts"]
     result = {key: facts[key] for key in ("training pairs", "steps", "minutes", "precision", "seed", "validation")}
     result["translations"] = [f"{s} → {t}" for s, t in zip(SENTENCES, translated.stdout.splitlines(), strict=True)]
-    commands = [f"dragoman {c.format(data='fra.txt', out='OUT', minutes=minutes)}" for c in (TRAIN, TRANSLATE)]
+    commands = [f"python benchmarks/tatoeba.py FRA.TXT OUT {minutes}  # runs:"]
+    commands += [f"dragoman {c.format(data='FRA.TXT', out='OUT', minutes=minutes)}" for c in (TRAIN, TRANSLATE)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
     RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -21,6 +21,7 @@ def result(seed: int, bleu: float, machine: str) -> dict[str, Any]:
         "scores": {"bleu": bleu, "bleu_signature": "nrefs:1"},
         "text": {"name": "test", "lines": 2, "sha256": "11"},
         "weights": f"weights of seed {seed}",
+        "command": f"train {seed} on {machine}",
         "search": {"beam": 5},
         "training text (SHA-256)": "22",
         "precision": "bf16",
@@ -28,7 +29,8 @@ def result(seed: int, bleu: float, machine: str) -> dict[str, Any]:
         "whole run": {"steps": 9, "minutes": 1.5, "on": machine, "settings (SHA-256)": "33"},
     }
     scores = {"bleu": {"mean": bleu, "runs": 1}}
-    return {"hardware": [{"processor": machine}], "recipe": {}, "result": {"scores": scores, "runs": [run]}}
+    result = {"scores": scores, "runs": [run]}
+    return {"commands": [run["command"]], "hardware": [{"processor": machine}], "recipe": {}, "result": result}
 
 
 def test_seeds_of_several_machines_come_together() -> None:
@@ -39,6 +41,7 @@ def test_seeds_of_several_machines_come_together() -> None:
     assert spread["runs"] == 3
     assert spread["mean"] == pytest.approx(statistics.fmean([40, 41.5, 42]))
     assert spread["standard deviation"] == pytest.approx(statistics.stdev([40, 41.5, 42]))
+    assert stored["commands"] == ["train 1 on slow", "train 2 on fast", "train 3 on fast"]
     assert stored["hardware"] == [{"processor": "slow"}, {"processor": "fast"}]
 
 
