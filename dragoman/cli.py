@@ -23,6 +23,7 @@ from dragoman.config import ConfigError, DragomanError
 VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.demo", ()),
     "download": Verb(options.DownloadConfig, "dragoman.download", ("name",)),
+    "split": Verb(options.SplitConfig, "dragoman.split", ("text",)),
     "check": Verb(options.CheckConfig, "dragoman.views", ()),
     "train": TRAIN,
     "translate": Verb(options.TranslateConfig, "dragoman.commands", ("folder", "file")),

@@ -274,6 +274,29 @@ class DownloadConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplitConfig:
+    """Divide parallel text into training, validation and test text, no sentence in more than one of them."""
+
+    source: str
+    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    target: str
+    """Language code of the target."""
+    text: list[str]
+    """The text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in
+    .gz."""
+    out: str
+    """Folder for train, valid and test, a file for each language."""
+    pairs: int = 1000
+    """About so many for validation and as many for testing; of short text a tenth."""
+
+    def __post_init__(self) -> None:
+        """Refuse impossible values."""
+        require(bool(self.text), "split needs at least one text")
+        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
+        require_at_least(1, {"pairs": self.pairs})
+
+
+@dataclass(frozen=True, kw_only=True)
 class CheckConfig:
     """Examine parallel text before training on it: what is wrong, how often, in which lines, and what helps."""
 

@@ -24,10 +24,12 @@ from dragoman.options import (
     InspectConfig,
     ReproduceConfig,
     ScoreConfig,
+    SplitConfig,
     TranslateConfig,
 )
 
 REQUIRED: dict[type, dict[str, Any]] = {
+    SplitConfig: {"source": "en", "target": "de", "text": ["text"], "out": "data"},
     CheckConfig: {"source": "en", "target": "de", "train": ["text"]},
     DemoConfig: {},
     TranslateConfig: {"folder": "model"},
@@ -51,6 +53,9 @@ REQUIRED: dict[type, dict[str, Any]] = {
         (CompareConfig, "system", []),
         (CompareConfig, "baseline", ["b.json", "c.json"]),
         (ReproduceConfig, "seeds", ["1", "two"]),
+        (SplitConfig, "pairs", 0),
+        (SplitConfig, "text", []),
+        (SplitConfig, "source", ""),
         (CheckConfig, "examples", -1),
         (CheckConfig, "source", ""),
         (CheckConfig, "target", ""),

@@ -1,0 +1,77 @@
+"""The verb `split`: one parallel text → training, validation and test text."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from dragoman.config import DragomanError
+from dragoman.files import appearing, make_folder
+from dragoman.options import SplitConfig
+from dragoman.text.corpus import Pair, holds_out, read_pairs
+
+_PARTS = ("train", "valid", "test")
+_LARGEST_SHARE = 0.1  # of the pairs, for validation and again for testing
+
+
+def split(config: SplitConfig) -> int:
+    """Write the three parts into a folder and say what is in them; returns the exit code.
+
+    A sentence of the source is in one of them only. The hash of the sentence decides in which, so that the order of the
+    text does not matter; in validation and test text it stands once, with its first translation.
+
+    Raises:
+        DragomanError: the text can't be read or is too short, or something is there already.
+    """
+    out, languages = Path(config.out), (config.source, config.target)
+    prefixes = [out / part for part in _PARTS]
+    paths = [Path(f"{prefix}.{language}") for prefix in prefixes for language in languages]
+    if there := [path for path in paths if path.exists()]:
+        raise DragomanError(f"{there[0]}: already there; name another place with --out")
+    name, total = ", ".join(config.text), sum(1 for _ in _pairs(config))
+    wanted = min(config.pairs, int(total * _LARGEST_SHARE))
+    if not wanted:
+        raise DragomanError(f"{name}: {total:,} pairs are too few to hold some of them out")
+    counts: Counter[str] = Counter()
+    make_folder(out)
+    with appearing(*paths) as files:
+        for part, pair in _parts(config, wanted / total, counts):
+            for file, side in zip(files[2 * _PARTS.index(part) :], pair, strict=False):
+                file.write(f"{side}\n".encode())
+        if missing := [part for part in _PARTS if not counts[part]]:
+            raise DragomanError(f"{name}: too few distinct sentences; nothing is left for {missing[0]}")
+    for part, prefix in zip(_PARTS, prefixes, strict=True):
+        _say(f"{', '.join(f'{prefix}.{language}' for language in languages)}: {counts.pop(part):,} pairs")
+    if counts:
+        _say("left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items()))
+    texts = " ".join(f"--{part} {prefix}" for part, prefix in zip(_PARTS, prefixes, strict=True))
+    _say(f"now: dragoman check --source {config.source} --target {config.target} {texts}")
+    return 0
+
+
+def _pairs(config: SplitConfig) -> Iterator[Pair]:
+    """The pairs of the text, without white space around them."""
+    pairs = read_pairs(config.text, config.source, config.target)
+    return ((source.strip(), target.strip()) for source, target in pairs)
+
+
+def _parts(config: SplitConfig, share: float, counts: Counter[str]) -> Iterator[tuple[str, Pair]]:
+    """The pairs to keep, each with the part it belongs to; all are counted, by part or by why they are left out."""
+    held_out = set[str]()
+    for source, target in _pairs(config):
+        part = "test" if holds_out(source, share) else "valid" if holds_out(source, 2 * share) else "train"
+        if not (source and target):
+            counts["with an empty side"] += 1
+        elif source in held_out:
+            counts["with a source sentence that is held out already"] += 1
+        else:
+            if part != "train":
+                held_out.add(source)
+            counts[part] += 1
+            yield part, (source, target)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
