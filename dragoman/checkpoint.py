@@ -98,7 +98,7 @@ class ModelFolder:
         return ModelFolder(model, vocabulary, direction)
 
     def save(self, folder: Path) -> None:
-        """Write the model folder, all of it or nothing; the weights come last: only with them it is a model.
+        """Write the model folder, as write_together does; the weights come last: only with them it is a model.
 
         Raises:
             DragomanError: the folder can't be written; its earlier files are intact.

@@ -78,6 +78,9 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Replace the content of several files of one folder, or, where one of them can't be written, of none.
 
+    They take their names one after the other, in the order given, when all of them are on the disk: whoever is killed
+    in that moment leaves some of the earlier ones, each whole.
+
     Raises:
         DragomanError: one can't be written, for example because the disk is full.
     """

@@ -137,7 +137,8 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
     """The greatest scores[b, w] + logits[b, w, v] of each b and their places w * V + v, best first.
 
     Of equal values the first ones. Reads the B * W * V values once: the best ones lie in the groups with the greatest
-    maxima, so only those groups are searched.
+    maxima, so only those groups are searched. As many groups as values would do if no two values were equal; with twice
+    as many, it is rarely in doubt which of equal values come first.
 
     Args:
         scores: (B, W).

@@ -61,6 +61,11 @@ class StepwiseState:
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
         """Keep these hypotheses, in this order, and these sentences.
 
+        Of three sentences with two hypotheses each, 0 1 | 2 3 | 4 5, let the second be done, and both of the first go
+        on from its better one: hypotheses 0 0 4 5, sentences 0 2. Where fewer sentences make smaller tensors (there
+        are few sizes), these two move together; otherwise they stay where they are, and what is computed for the one
+        between them means nothing.
+
         Args:
             hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
             sentences: int (B',), indices of the sentences before; None where all stay.

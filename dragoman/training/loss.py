@@ -110,8 +110,10 @@ class TrainingObjective(nn.Module):
 class _ProjectedCrossEntropy(torch.autograd.Function):
     """label_smoothed_cross_entropy(states @ weightᵀ + bias, target), block by block.
 
-    The gradient with respect to the logits is p - q in closed form, so each block computes its share of all
-    gradients at once and then forgets its logits. With two passes, as TrainingObjective describes.
+    With logits z, the loss of a position is log Σ_v exp z(v) - (1 - ε) z(target) - ε / V · Σ_v z(v). The first two
+    terms, and R-Drop's, are what _slicewise adds up; the last is a product with the mean of the projection's rows. The
+    gradient with respect to the logits is p - q in closed form, so each block computes its share of all gradients at
+    once and then forgets its logits. With two passes everything is added up for both, and halved in the end.
     """
 
     @staticmethod
@@ -163,6 +165,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 def _slicewise(logits: Tensor, target: Tensor, certainty: float, r_drop: float) -> Tensor:
     """Σ (log Σ_v exp(logit) - certainty · logit of the target) over a block of logits (P, N, V), plus R-Drop's part.
 
+    That is α / 2 · (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)) here, for the caller halves all.
     The gradient takes the place of the logits; target (N, 1).
 
     In float32, a slice at a time, so that a slice stays in the processor's cache from one operation to the next.

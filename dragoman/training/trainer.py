@@ -277,8 +277,7 @@ class Trainer:
 
     def _keep(self, scores: dict[str, float], which: str) -> None:
         """Make the present weights the folder's model; which says in words where they are from."""
-        self._kept_scores = scores
-        progress = self.progress
+        self._kept_scores, progress = scores, self.progress
         progress.best_score, progress.best_loss = self._rank(scores)[0], scores["loss"]
         facts = {"validation": {k: round(v, 4) for k, v in scores.items()}, "kept": which, "steps": progress.step}
         facts |= {"minutes": round(progress.seconds / 60, 1), "precision": "bf16" if self.bf16 else "fp32"}
@@ -362,12 +361,12 @@ class Trainer:
 
     def _take_up_changes(self, state: dict[str, Any]) -> None:
         """Forget what means nothing with the settings and texts that the run goes on with, if these were accepted."""
-        before, text, valid = state["settings"], self.text.train.report, self.text.valid.report
-        if state["text"] != text.fingerprint:
+        before, valid = state["settings"], self.text.valid.report.fingerprint
+        if state["text"] != self.text.train.report.fingerprint:
             self.progress.begin_epoch()
         if before["optimizer"]["accumulate"] != self.config.optimizer.accumulate:
             self.progress.accumulate = 0
-        if state["validation text"] != valid.fingerprint or before["validation"]["metric"] != self._metric:
+        if state.get("validation text", valid) != valid or before["validation"]["metric"] != self._metric:
             self.progress.forget_best()
 
     def _miss_model(self) -> None:
