@@ -121,13 +121,15 @@ def store(ablation: Ablation) -> None:
     settings = {"train": BASE, "at once": options.at_once}
     before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
     rows: dict[str, list[Any]] = before["result"] if before.get("ablation") == settings else {}
-    run = {"steps": options.steps, "seed": options.seed}
+    run, machine = {"steps": options.steps, "seed": options.seed}, describe_hardware()
+    machines = before["hardware"] if rows else []
     for name, row in ablation.rows.items():
         others = [other for other in rows.get(name, []) if not run.items() <= other.items()]
-        rows[name] = sorted([*others, run | row], key=lambda row: (row["steps"], row["seed"]))
+        row = run | row | {"processor": machine["processor"]}
+        rows[name] = sorted([*others, row], key=lambda row: (row["steps"], row["seed"]))
     content = {
         "command": f"python benchmarks/ablation.py DATA --steps STEPS --seed SEED --at-once {options.at_once}",
-        "hardware": describe_hardware(),
+        "hardware": machines if machine in machines else [*machines, machine],
         "ablation": settings,
         "result": {name: rows[name] for name in (*VARIANTS, *SEARCHES) if name in rows},
     }
@@ -142,7 +144,7 @@ def is_ablation(record: dict[str, Any]) -> bool:
 def ablation_table(record: dict[str, Any]) -> str:
     """A row for each run, in Markdown."""
     settings, rows = record["ablation"], record["result"]
-    head = ["variant", "steps", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "options"]
+    head = ["variant", "steps", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "on", "options"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     signature = ""
     for name, runs in rows.items():
@@ -150,7 +152,8 @@ def ablation_table(record: dict[str, Any]) -> str:
             figures = f"{row['bleu']:.2f} | {row['chrfpp']:.2f} | {row['loss']:.3f}"
             minutes = f"{row['minutes']:.0f}" if name in VARIANTS and row["minutes"] else ""
             options = row["options"] and f"`{row['options']}`"
-            lines.append(f"| {name} | {row['steps']:,} | {row['seed']} | {figures} | {minutes} | {options} |")
+            run = f"{row['steps']:,} | {row['seed']}"
+            lines.append(f"| {name} | {run} | {figures} | {minutes} | {row['processor']} | {options} |")
             signature = row["signature"]
     common = (
         f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "

@@ -65,6 +65,7 @@ def test_runs_are_trained_scored_and_not_made_again(
             Path(command.split()[-1]).write_text(json.dumps({"scores": scores, "model": model}))
 
     monkeypatch.setattr(ablation.Ablation, "_run", pretend)
+    monkeypatch.setattr(ablation, "describe_hardware", lambda: {"processor": "this one"})
     monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
     words = [
         "ablation.py",
@@ -85,8 +86,8 @@ def test_runs_are_trained_scored_and_not_made_again(
     assert sum(command.startswith("evaluate") for command in commands) == 2 + len(ablation.SEARCHES)
     assert not any("test_2016" in command for command in commands)
     table = capsys.readouterr().out
-    assert "| R-Drop 1 | 9 | 1 | 32.00 | 50.00 | 2.000 | 2 | `--optimizer.r-drop 1` |" in table
-    assert "| length penalty 1 | 9 | 1 | 31.00 | 50.00 | 2.000 |  | `--length-penalty 1` |" in table
+    assert "| R-Drop 1 | 9 | 1 | 32.00 | 50.00 | 2.000 | 2 | this one | `--optimizer.r-drop 1` |" in table
+    assert "| length penalty 1 | 9 | 1 | 31.00 | 50.00 | 2.000 |  | this one | `--length-penalty 1` |" in table
     record = json.loads((tmp_path / "ablation.json").read_text())
     assert record["command"] == "python benchmarks/ablation.py DATA --steps STEPS --seed SEED --at-once 1"
     commands.clear()
@@ -114,9 +115,12 @@ def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_el
         assert list(json.loads((tmp_path / "ablation.json").read_text())["result"]) == expected
     assert "pre-norm: disk full" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", ["ablation.py", "data", "--only", "dropout 0.1", "--steps", "8", "--seed", "2"])
+    monkeypatch.setattr(ablation, "describe_hardware", lambda: {"processor": "another"})
     ablation.main()
-    found = json.loads((tmp_path / "ablation.json").read_text())["result"]
-    assert [(row["steps"], row["seed"]) for row in found["dropout 0.1"]] == [(8, 1), (8, 2), (9, 1)]
+    record = json.loads((tmp_path / "ablation.json").read_text())
+    found = [(row["steps"], row["seed"], row["processor"] == "another") for row in record["result"]["dropout 0.1"]]
+    assert found == [(8, 1, False), (8, 2, True), (9, 1, False)]
+    assert len(record["hardware"]) == 2
 
 
 def test_where_nothing_succeeds_there_is_an_empty_table(
