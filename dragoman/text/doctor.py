@@ -34,6 +34,7 @@ from dragoman.text.reasons import (
     OUT_OF_STEP,
     OVERLAP,
     RATIO,
+    SHARED,
     SOURCE_OVERLAP,
     SWAPPED,
     THIRD_LANGUAGE,
@@ -149,7 +150,8 @@ def examine_text(
         if name == "training":
             examination.run(flags, held, tell)
         else:
-            examination.run(np.zeros(survey.pairs, np.uint16), {}, lambda done, total: None)
+            before = {other: held[other] for other in ("validation",) if other in held and name == "test"}
+            examination.run(np.zeros(survey.pairs, np.uint16), before, lambda done, total: None)
         findings += examination.tally.findings(survey.pairs)
     if any(map(_misleads, findings)):
         findings = [f for f in findings if f.text == "training" or f.reason not in _JUDGED_BY_TRAINING]
@@ -186,7 +188,10 @@ class _Examination:
         self._long: Counter[int] = Counter()  # pairs of a corpus with enough letters to judge
 
     def run(self, flags: NDArray[np.uint16], held: dict[str, HeldOut], progress: Progress) -> None:
-        """Look at all pairs, and set their flags; repeats are looked for in training text alone."""
+        """Look at all pairs, and set their flags; repeats are looked for in training text alone.
+
+        Training text is compared with all that is held out, test text with the validation text.
+        """
         upside_down = self.survey.report(self.tally)
         training = self.tally.text == "training"
         with ExitStack() as stack:
@@ -195,6 +200,8 @@ class _Examination:
                 self._look(corpus, first, block, flags)
                 if training:
                     self._compare(first, block, flags, repeats, held)
+                elif held:
+                    self._find_shared(first, block, flags, held["validation"])
                 progress(first + len(block), self.survey.pairs)
             for found, reason in zip(repeats, (DUPLICATE, NEAR_DUPLICATE), strict=False):
                 self._find_repeats(found, reason, flags)
@@ -263,6 +270,12 @@ class _Examination:
                 where = [" and ".join(name for name, mask in found.items() if mask[row]) for row in rows.tolist()]
                 remarks = [f"in the {names} text" for names in where]
                 self._note(block, Sighting(reason, rows, remarks=remarks), first, flags)
+
+    def _find_shared(self, first: int, block: Block, flags: NDArray[np.uint16], validation: HeldOut) -> None:
+        """Find the pairs of a block of test text that are validation text, too."""
+        rows = np.flatnonzero(contains(validation.pairs, pair_keys(block)) & block.whole)
+        if rows.size:
+            self._note(block, Sighting(SHARED, rows), first, flags)
 
     def _find_repeats(self, repeats: Repeats, reason: Reason, flags: NDArray[np.uint16]) -> None:
         """Count and flag the pairs that came before; those that came exactly so are no near duplicates."""

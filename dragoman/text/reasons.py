@@ -236,10 +236,17 @@ NEAR_OVERLAP = Reason(
     grave=0.01,
     unit="pairs",
 )
+SHARED = Reason(
+    "also in validation text",
+    "warning",
+    "What is chosen by validation is chosen by these, too: leave them out of one of the two texts.",
+    grave=0.5,
+    unit="pairs",
+)
 SOURCE_OVERLAP = Reason(
     "source in held-out text",
     "note",
-    "The same source with another translation: split by source sentence if the test is to be on unseen sentences.",
+    "The same source with another translation: `dragoman split` keeps a sentence and its translations together.",
     grave=0.01,
     unit="pairs",
 )

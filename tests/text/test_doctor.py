@@ -184,6 +184,16 @@ def test_near_duplicates_differ_in_case_digits_and_punctuation_alone(clean: list
     assert [f.reason for f in examine(save(tmp_path, numbers)).findings] == ["short source = target"]
 
 
+def test_test_text_that_is_validation_text_is_told(clean: list[Pair], tmp_path: Path) -> None:
+    train, valid = save(tmp_path, clean[:1600]), save(tmp_path, clean[1600:1800], "valid")
+    test = save(tmp_path, [*clean[1800:], clean[1700]], "test")
+    found = only(examine(train, valid, test))
+    assert (found.reason, found.text, found.severity) == ("also in validation text", "test", "warning")
+    assert places(found) == [("test.en", len(clean) - 1800 + 1)]
+    (same,) = [f for f in examine(train, valid, valid).findings if f.reason == "also in validation text"]
+    assert (same.count, same.severity) == (200, "error")
+
+
 def test_what_is_held_out_is_found_in_the_training_text(clean: list[Pair], tmp_path: Path) -> None:
     train, valid, test = clean[:1600], clean[1600:1800], clean[1800:]
     other = ("Something quite different is said here.", "On dit ici quelque chose de tout autre.")
