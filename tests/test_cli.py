@@ -175,15 +175,6 @@ def test_the_command_line_does_not_import_pytorch_before_a_verb_runs() -> None:
     assert (process.communicate()[1], process.returncode) == (b"", 0)
 
 
-def test_help_answers_at_once() -> None:
-    def seconds() -> float:
-        started = time.monotonic()
-        assert python("-m", "dragoman", "train", "--help", stdout=subprocess.DEVNULL).wait() == 0
-        return time.monotonic() - started
-
-    assert min(seconds() for _ in range(3)) < 1.5  # about 0.25 on a quiet machine
-
-
 # ---- usage errors
 
 RUN = ["train", "--source", "en", "--target", "de", "--train", "text", "--out", "out"]

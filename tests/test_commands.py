@@ -19,6 +19,7 @@ from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.options import TranslateConfig
+from dragoman.reporting import NowAndThen
 from dragoman.text.subword import Vocabulary
 
 CANDIDATES = [Translation("eins", -1.0, -0.5, [7]), Translation("zwei", -2.0, -1.0, [8])]
@@ -241,7 +242,7 @@ def test_a_long_evaluation_says_how_far_it_is(
     arguments = ["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--device", "cpu", "--workers", "1"]
     assert main(arguments) == 0
     assert "translated" not in capsys.readouterr().err, "nobody had to wait"
-    monkeypatch.setattr("dragoman.commands._SECONDS_BETWEEN", 0.0)
+    monkeypatch.setattr("dragoman.commands.NowAndThen", lambda report: NowAndThen(report, 0.0))
     assert main(arguments) == 0
     assert "9 of 9 lines translated" in capsys.readouterr().err
 

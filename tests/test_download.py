@@ -8,17 +8,19 @@ import io
 import json
 import re
 import shutil
+import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from local_server import LocalServer, serving
 from sacrebleu.dataset import DATASETS
+from texts_at_hand import data_at_hand
 
 from dragoman import download as download_module
 from dragoman.cli import main
@@ -201,15 +203,13 @@ def test_what_is_no_such_archive_is_thrown_away(
 
 # ---- the files themselves
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-
-@pytest.mark.skipif(not DATA.is_dir(), reason=f"needs {DATA}")
+@pytest.mark.slow
 def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = DATA / "multi30k"
+    folder, tatoeba = data_at_hand("multi30k"), data_at_hand("tatoeba/fra-eng.zip")
     files = {f"/raw/{path.name}": path.read_bytes() for path in (folder / "raw").glob("*.gz")}
     files |= {f"/tok/{path.stem}": gzip.decompress(path.read_bytes()) for path in (folder / "tok").glob("*.gz")}
-    files["/fra-eng.zip"] = (DATA / "tatoeba" / "fra-eng.zip").read_bytes()
+    files["/fra-eng.zip"] = tatoeba.read_bytes()
     with serving(files) as server:
         for name in ("multi30k", "multi30k-tok", "tatoeba-en-fr"):
             assert get(server, name, tmp_path) == 0
@@ -345,15 +345,16 @@ def test_a_text_of_the_list_may_have_its_tests_there(
 def test_other_texts_come_through_mtdata(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index = pytest.importorskip("mtdata.index", reason="needs pip install 'dragoman[mtdata]'")
-    entry = pytest.importorskip("mtdata.entry")
+    entry = pytest.importorskip("mtdata.entry", reason="needs pip install 'dragoman[mtdata]'")
     name = "Somebody-sayings-1-deu-eng"
     lines = "".join(f"{german}\t{english}\n" for german, english in zip(GERMAN, ENGLISH, strict=True))
     with serving({"/sayings.tsv": lines.encode()}) as server:
         found = entry.Entry(entry.DatasetId.parse(name), url=f"{server.address}/sayings.tsv")
-        monkeypatch.setattr(
-            index.Index, "get_instance", classmethod(lambda cls: SimpleNamespace(entries={found.did: found}))
-        )
+        index: Any = ModuleType("mtdata.index")  # the real one writes 150 MB into the home folder
+        index.Entry = entry.Entry
+        index.Index = SimpleNamespace(get_instance=lambda: SimpleNamespace(entries={found.did: found}))
+        monkeypatch.setitem(sys.modules, "mtdata.index", index)
+        monkeypatch.delitem(sys.modules, "mtdata.cache", raising=False)
         assert main(["download", f"mtdata:{name}", "--out", str(tmp_path)]) == 0
         assert list(read_pairs([str(tmp_path / name)], "en", "de")) == list(zip(ENGLISH, GERMAN, strict=True))
         assert "by mtdata, from http://127.0.0.1" in capsys.readouterr().err
@@ -363,8 +364,11 @@ def test_other_texts_come_through_mtdata(
         assert "nonsense: mtdata could not get it" in capsys.readouterr().err
 
 
-def test_data_sets_of_the_hub_come_through_datasets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_sets_of_the_hub_come_through_datasets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("datasets", reason="needs pip install 'dragoman[hub]'")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "sayings"
     folder.mkdir()
     rows = [{"translation": {"de": g, "en": e}} for g, e in zip(GERMAN, ENGLISH, strict=True)]

@@ -161,6 +161,7 @@ def test_a_folder_comes_back_where_the_new_one_can_not_take_its_place(
 
 
 def test_a_link_stays_a_link(model: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
     place, link = model.parent / "disk" / "place", model.parent / "link"
     place.mkdir(parents=True)
     link.symlink_to(place)
@@ -171,6 +172,7 @@ def test_a_link_stays_a_link(model: Path) -> None:
 
 
 def test_the_folder_in_which_one_is_will_do(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
     here = model.parent / "here"
     here.mkdir()
     monkeypatch.chdir(here)

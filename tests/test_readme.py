@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from texts_at_hand import phrasebook
 
 from dragoman.cli import VERBS
 from dragoman.sources import SOURCES
-from dragoman.text.phrasebook import generate_phrasebook
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,9 +60,8 @@ def test_the_figures_are_what_the_results_say() -> None:
 
 @pytest.mark.timeout(300)
 def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
-    phrasebook = generate_phrasebook()
     for language, side in (("en", 0), ("de", 1)):
-        lines = "".join(pair[side] + "\n" for pair in phrasebook.train[:500])
+        lines = "".join(pair[side] + "\n" for pair in phrasebook().train[:500])
         (tmp_path / f"all.{language}").write_text(lines, encoding="utf-8")
     blocks = [block.replace("\\\n", "").strip().splitlines() for block in SHELL[-4:]]
     own, _, inside, elsewhere = blocks  # the recipe: below

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from pathlib import Path
 
 import pytest
+from texts_at_hand import data_at_hand
 
 from dragoman.sources import SOURCES, File
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "multi30k"
 CHECKED = {name: file for source in SOURCES.values() for file in source.files if file.sha256 for name in [file.name]}
 
 
@@ -46,8 +45,7 @@ def test_a_name_is_the_end_of_an_address() -> None:
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_the_checksums_are_those_of_the_files(name: str) -> None:
-    raw, packed = DATA / "raw" / name, DATA / "tok" / f"{name}.gz"
-    if not (raw.is_file() or packed.is_file()):
-        pytest.skip(f"needs {raw}")
+    folder = data_at_hand("multi30k")
+    raw, packed = folder / "raw" / name, folder / "tok" / f"{name}.gz"
     content = raw.read_bytes() if raw.is_file() else gzip.decompress(packed.read_bytes())
     assert hashlib.sha256(content).hexdigest() == CHECKED[name].sha256

@@ -210,7 +210,9 @@ def test_every_command_is_one_that_the_command_line_takes(
     page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called: list[object] = []
-    verbs = SimpleNamespace(**{verb: lambda config: called.append(config) or 0 for verb in VERBS})
+    verbs = SimpleNamespace(
+        **{each.function or verb: lambda config: called.append(config) or 0 for verb, each in VERBS.items()}
+    )
     monkeypatch.setattr("dragoman.cli.importlib", SimpleNamespace(import_module=lambda name: verbs))
     calls = [call for command in commands(page) if (call := dragoman_call(command))]
     for call in calls:

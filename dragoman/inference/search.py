@@ -114,7 +114,7 @@ def search(
 
 
 def log_sums(logits: Tensor) -> Tensor:
-    """log Σ exp of each row of logits (N, V): what the softmax subtracts from them; (N,), in float32."""
+    """log Σ exp of each row of logits (N, V), which the logarithm of the softmax subtracts; (N,), in float32."""
     rows = max(1, _CACHED // logits.size(1)) if logits.device.type == "cpu" else len(logits)
     return torch.cat([block.float().logsumexp(dim=1) for block in torch.split(logits, rows)])
 

@@ -64,7 +64,7 @@ def test_a_precision_asked_for_is_taken_on_any_device_without_asking_the_hardwar
         raise AssertionError("asked the hardware")
 
     monkeypatch.setattr(precision, "_product_seconds", refuse)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", refuse)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refuse)
     assert use_bf16("bf16", device) is True
     assert use_bf16("fp32", device) is False
 
@@ -94,10 +94,16 @@ def test_a_busy_moment_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert precision._product_seconds(torch.float32) == pytest.approx(0.001)
 
 
-@pytest.mark.parametrize("supported", [True, False])
-def test_auto_takes_bf16_on_a_gpu_that_supports_it(monkeypatch: pytest.MonkeyPatch, supported: bool) -> None:
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: supported)
-    assert use_bf16("auto", CUDA) is supported
+@pytest.mark.parametrize(
+    ("capability", "hip", "taken"),
+    [((7, 5), None, False), ((8, 0), None, True), ((9, 0), None, True), ((7, 0), "6.2", True)],
+)
+def test_auto_takes_bf16_on_a_gpu_that_multiplies_it(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], hip: str | None, taken: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.version, "hip", hip)
+    assert use_bf16("auto", CUDA) is taken
 
 
 def test_auto_keeps_float32_on_mps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,9 @@ def walk(search: Search, leaving: list[int], widths: list[int]) -> None:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("positions", ["interleaved", "halves", "learned"])
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-@pytest.mark.parametrize("sharing", [{}, {"tie_softmax": False}, SEPARATE, SEPARATE | {"tie_softmax": False}])
+@pytest.mark.parametrize(
+    "sharing", [{}, {"tie_softmax": False}, {"softmax_bias": True}, SEPARATE, SEPARATE | {"tie_softmax": False}]
+)
 @torch.no_grad()
 def test_logits_are_those_of_whole_prefixes_for_every_kind_of_model(
     norm: str, positions: str, activation: str, sharing: dict[str, Any]

@@ -18,17 +18,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from texts_at_hand import data_at_hand, phrasebook
 
 from dragoman.config import DragomanError
 from dragoman.text.blocks import Side
 from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.doctor import Diagnosis, examine_text
 from dragoman.text.findings import Finding
-from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.reasons import Flag
 from dragoman.text.repeats import essence
 
-DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 PLACE = 700
 GERMAN = "Der Mann ist mit dem Hund und der Frau auf die Straße gegangen, und das ist nicht gut für sie."
 LONG_ENGLISH = "This is the line that was left in English, and nobody has noticed it so far."
@@ -39,7 +38,7 @@ LONG_FRENCH = "Voici la phrase qui est restée en français, et personne ne s'en
 def clean() -> list[Pair]:
     """Two thousand English and French sentences without any fault."""
     pairs: dict[tuple[str, ...], Pair] = {}
-    for pair in generate_phrasebook().train:
+    for pair in phrasebook().train:
         if min(map(len, pair)) >= 25:
             pairs.setdefault(tuple(essence(Side(list(pair)))), pair)
     return list(pairs.values())[:2000]
@@ -468,20 +467,18 @@ def test_the_dictionary_has_all_that_the_report_says(clean: list[Pair], tmp_path
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "pairs"), list(product(["de", "fr"], [29_000])))
 def test_multi30k_is_clean(target: str, pairs: int) -> None:
-    folder = DATA / "multi30k" / "raw"
-    if not folder.is_dir():
-        pytest.skip(f"needs Multi30k in {folder} (set DRAGOMAN_DATA)")
+    folder = data_at_hand("multi30k/raw")
     diagnosis = examine_text([str(folder / "train")], "en", target, [str(folder / "test_2016_flickr")])
     assert diagnosis.pairs == pairs
     assert [f for f in diagnosis.findings if f.severity != "note"] == []
 
 
+@pytest.mark.slow
 def test_tatoeba_is_clean_although_it_is_sorted_by_length(tmp_path: Path) -> None:
-    archive = DATA / "tatoeba" / "fra-eng.zip"
-    if not archive.is_file():
-        pytest.skip(f"needs Tatoeba in {archive} (set DRAGOMAN_DATA)")
+    archive = data_at_hand("tatoeba/fra-eng.zip")
     with zipfile.ZipFile(archive) as files:
         rows = files.read("fra-eng/fra.txt").decode().split("\n")[:-1]
     (tmp_path / "fra.tsv").write_text("".join(f"{row}\tCC-BY\n" for row in rows))
@@ -491,7 +488,7 @@ def test_tatoeba_is_clean_although_it_is_sorted_by_length(tmp_path: Path) -> Non
 
 
 def test_the_phrasebook_that_the_package_ships_is_clean(tmp_path: Path) -> None:
-    book = generate_phrasebook()
+    book = phrasebook()
     paths = [save(tmp_path, pairs, name) for name, pairs in vars(book).items()]
     assert [f for f in examine(*paths).findings if f.severity != "note"] == []
 
@@ -504,6 +501,6 @@ def test_temporary_files_that_find_no_room_are_named(tmp_path: Path, monkeypatch
         assert (start, size) == (0, 2)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    monkeypatch.setattr(os, "posix_fallocate", no_room, raising=False)
     with pytest.raises(DragomanError, match=f"^{tempfile.gettempdir()}: .*No space left.*TMPDIR"):
         examine_text([str(tmp_path / "a")], "en", "de")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from texts_at_hand import phrasebook
 
 from dragoman.text.blocks import Block
 from dragoman.text.corpus import Corpus
@@ -22,7 +23,6 @@ from dragoman.text.examination import (
     usual_ratio,
 )
 from dragoman.text.findings import Sighting
-from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.recognition import Letters, Sample
 
 Pairs = list[tuple[str, str]]
@@ -44,7 +44,7 @@ def found(sightings: Iterable[Sighting]) -> dict[tuple[str, int | None], list[in
 
 @pytest.fixture(scope="module")
 def usual() -> Usual:
-    sample = sample_of(generate_phrasebook().train[:3000])
+    sample = sample_of(phrasebook().train[:3000])
     return Usual(("en", "fr"), (("en",), ("fr",)), (LATIN, LATIN), Letters(sample), *usual_ratio(sample))
 
 

@@ -9,11 +9,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from texts_at_hand import phrasebook as made
 
 from dragoman.text import phrasebook
 from dragoman.text.phrasebook import Phrasebook, generate_phrasebook, write_phrasebook
 
-BOOK = generate_phrasebook()
+BOOK = made()
 PAIRS = BOOK.train + BOOK.valid + BOOK.test
 FRENCH = [french for _, french in PAIRS]
 
@@ -48,7 +49,7 @@ def test_variety() -> None:
     assert 6 <= sum(len(text.split()) for text, _ in PAIRS) / len(PAIRS) <= 10
 
 
-@pytest.mark.parametrize("book", [BOOK, generate_phrasebook(2)], ids=["seed 1", "seed 2"])
+@pytest.mark.parametrize("book", [BOOK, made(2)], ids=["seed 1", "seed 2"])
 def test_split(book: Phrasebook) -> None:
     pairs = book.train + book.valid + book.test
     assert len(set(pairs)) == len({english for english, _ in pairs}) == len(pairs)

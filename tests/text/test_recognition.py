@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from texts_at_hand import phrasebook
 
 from dragoman.text.blocks import Side, read_blocks
 from dragoman.text.corpus import Corpus
-from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.recognition import ENOUGH_LETTERS, Letters, Sample, SideStatistics, foreign_language
 
 ENGLISH = "Yesterday the children were playing in the garden with their old dog."
@@ -20,7 +20,7 @@ GERMAN = "Gestern spielten die Kinder im Garten mit dem alten Hund, und das war 
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[str, str]]:
-    return generate_phrasebook().train[:4000]
+    return phrasebook().train[:4000]
 
 
 def sample_of(pairs: list[tuple[str, str]]) -> Sample:
@@ -64,7 +64,7 @@ def test_letters_tell_the_languages_of_a_corpus_apart(pairs: list[tuple[str, str
 def test_hardly_any_line_of_its_own_corpus_is_misplaced(pairs: list[tuple[str, str]]) -> None:
     letters = Letters(sample_of(pairs))
     for number in range(2):
-        scores = letters.score(Side([pair[number] for pair in generate_phrasebook().train[4000:9000]]))
+        scores = letters.score(Side([pair[number] for pair in phrasebook().train[4000:9000]]))
         assert letters.misplaced(scores, number).sum() == 0
         assert letters.estranged(scores, number).mean() < 0.1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import sentencepiece
@@ -53,6 +54,19 @@ def learned() -> SubwordModel:
 @pytest.fixture
 def model() -> SubwordModel:
     return learned()
+
+
+@pytest.mark.parametrize(("rule", "shown"), [("identity", "ﬁ e\u0301 Ａ"), ("nfkc", "fi é A"), ("nmt_nfkc", "fi é A")])
+def test_text_is_normalized_as_asked(rule: Literal["identity", "nfkc", "nmt_nfkc"], shown: str) -> None:
+    model = learn_subwords(ENGLISH * 50, TextConfig(vocab_size=300, normalization=rule))
+    assert model.decode(model.encode(["ﬁ e\u0301 Ａ"])) == [shown]
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.99])
+def test_rare_characters_are_subwords_only_where_they_are_covered(coverage: float) -> None:
+    model = learn_subwords([*ENGLISH * 50, "Ж"], TextConfig(vocab_size=300, character_coverage=coverage))
+    assert any("Ж" in piece for piece in model.pieces(range(len(model)))) == (coverage == 1.0)
+    assert model.decode(model.encode(["Ж"])) == ["Ж"]
 
 
 @pytest.mark.parametrize("text", [*ENGLISH, *GERMAN, *NEVER_SEEN])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from texts_at_hand import phrasebook
 
 from dragoman.text.blocks import BLOCK_PAIRS
 from dragoman.text.corpus import Corpus, locate
 from dragoman.text.findings import Tally
-from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.survey import Survey, survey_text
 
-PAIRS = generate_phrasebook().train[:6000]
+PAIRS = phrasebook().train[:6000]
 
 
 def write(

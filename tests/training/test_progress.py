@@ -27,6 +27,7 @@ def test_a_run_without_limits_is_never_done() -> None:
         (Progress(step=25), {"max_steps": 100}, 0.25),
         (Progress(seconds=30.0), {"max_minutes": 2.0}, 0.25),
         (Progress(epoch=1, batch=500), {"max_epochs": 4}, 0.25),
+        (Progress(epoch=1, part_of_epoch=0.5), {"max_epochs": 4}, 0.375),
         (Progress(step=100), {"max_steps": 100}, 1.0),
         (Progress(step=150), {"max_steps": 100}, 1.5),
     ],

@@ -152,6 +152,7 @@ def test_metrics_that_were_damaged_are_forgotten_line_by_line(tmp_path: Path) ->
     assert [line["step"] for line in recorded(tmp_path)] == [1, 3, 4]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("place", [METRICS_FILE, "tensorboard"])
 def test_a_disk_that_is_full_is_an_error_of_one_sentence(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -284,3 +284,13 @@ def test_no_batch_is_padded_beyond_the_positions_of_the_model() -> None:
     shares = Shares(store_of(lengths), config, Processes(1, 2))
     batches = [batch for share in shares.following(Progress(accumulate=2)) for _, batch in share.batches]
     assert max(batch.longest for batch in [*batches, *shares.most_demanding()]) == 18
+
+
+def test_progress_knows_the_part_of_the_epoch_that_is_done() -> None:
+    progress = Progress()
+    shares = Shares(STORE, configure(), Processes())
+    shares.settle(progress)
+    epoch = shares.batches_per_epoch()
+    parts = [progress.part_of_epoch for _ in shares.following(progress)]
+    assert parts == pytest.approx([batch / epoch for batch in range(1, epoch + 1)] * 2)
+    assert (progress.epoch, progress.part_of_epoch) == (2, 0.0)

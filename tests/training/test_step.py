@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,12 @@ from torch import Tensor
 from dragoman.config import DragomanError, OptimizerConfig
 from dragoman.text.batches import Batch
 from dragoman.training import step as step_module
+from dragoman.training.distributed import Processes
 from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
 from dragoman.training.optimizer import build_optimizer
 from dragoman.training.step import Share, Stepper, batch_seed, halved
 
-from .small_runs import gradients_of, make_stepper, random_batch, share, small_model
+from .small_runs import configure, gradients_of, make_stepper, random_batch, share, small_model
 
 LENGTHS = [(3, 5), (7, 2), (4, 4), (8, 8), (1, 6), (6, 3), (2, 7), (5, 5), (8, 1), (4, 6)]
 TORCHS = (
@@ -362,3 +364,14 @@ def test_a_trial_that_runs_out_of_memory_says_so_and_leaves_no_trace(
             stepper.try_out(random_batch(LENGTHS))
     assert gradients_of(stepper) == {}
     assert stepper.piece_tokens == 0
+
+
+def test_the_loss_is_that_of_the_settings() -> None:
+    optimizer = OptimizerConfig(clip_norm=0.0, label_smoothing=0.3, r_drop=2.0)
+    batch = random_batch([(5, 4), (3, 6)])
+    stepper = Stepper(small_model(dropout=0.3), configure(Path("nowhere"), optimizer=optimizer), False, Processes())
+    loss, _ = stepper.gradients(share(batch), print)
+    objective = TrainingObjective(small_model(dropout=0.3), 0.3, 2.0)
+    torch.manual_seed(11)  # share's first seed
+    ids = (torch.from_numpy(side) for side in (batch.source, batch.target_input, batch.target_output))
+    assert loss == pytest.approx(float(objective(*ids).detach()) / batch.num_tokens, rel=1e-5)

@@ -114,8 +114,8 @@ def test_people_see_translations_and_are_warned(
     first_line = (folder / "valid.en").read_text().split("\n")[0]
     assert shown.count(f"    {first_line}\n    → {first_line.upper()}\n    = {first_line.upper()}\n") == 3
     assert [f"warning: {n} so far" in shown for n in (1, 2, 3, 4)] == [True, True, True, False]
-    assert "12 steps" not in shown
-    assert "training 6," in shown or "parameters on cpu, fp32" in shown
+    parameters = make(configure(folder, "again")).model.num_parameters
+    assert f"training {parameters:,} parameters on cpu, fp32, " in shown
 
 
 # ---- stopping and going on
@@ -293,6 +293,24 @@ def test_accumulated_batches_make_fewer_steps_of_the_same_epoch(folder: Path) ->
     two = train(configure(folder, "two", optimizer=twice, max_steps=0, max_epochs=1)).progress
     assert two.tokens == one.tokens
     assert two.step == math.ceil(one.step / 2)
+
+
+def test_a_run_ends_after_its_minutes_with_its_rate_at_zero_also_after_a_break(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("dragoman.training.trainer.time.monotonic", lambda: clock[0])
+    before_each_step(monkeypatch, lambda trainer: clock.__setitem__(0, clock[0] + 30.0))
+    optimizer = OptimizerConfig(batch_tokens=200, warmup_steps=1, schedule="linear", peak_lr=1e-3)
+    limits: dict[str, Any] = {"max_steps": 0, "max_minutes": 4.0, "optimizer": optimizer}
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        train(configure(folder, **limits))
+    clock[0] += 3600.0  # nobody trained meanwhile
+    outcome = train(configure(folder, **limits))
+    assert (outcome.reason, outcome.progress.step) == ("limit", 8)
+    rates = [rate for *_, rate in records(folder / "run", "train/lr")]
+    assert rates == pytest.approx([1e-3 * (1 - n / 8) for n in range(8)])
 
 
 # ---- what is kept

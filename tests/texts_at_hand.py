@@ -1,0 +1,27 @@
+"""Real texts, where this machine has them, and the phrasebook, made once."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.text.phrasebook import Phrasebook, generate_phrasebook
+
+DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def data_at_hand(name: str) -> Path:
+    """A file or folder of real text; skips the test where there is none."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"needs {path}; the environment variable DRAGOMAN_DATA names another folder")
+    return path
+
+
+@functools.cache
+def phrasebook(seed: int = 1) -> Phrasebook:
+    """What generate_phrasebook makes, which takes a second."""
+    return generate_phrasebook(seed)
