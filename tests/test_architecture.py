@@ -93,6 +93,7 @@ FLOORS = [
         "figures.normalization",
         "figures.attention",
         "figures.walkthrough",
+        "figures.parts",
         "figures.catalogue",
         "figures.gallery",
         "interop.marian",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from matplotlib.figure import Figure
 
-from dragoman.figures import masks, normalization, positions, style, training, walkthrough
+from dragoman.figures import masks, normalization, parts, positions, style, training, walkthrough
 from dragoman.model.masks import causal_mask, padding_mask
 
 
@@ -97,6 +97,14 @@ def _products(figure: Figure) -> None:
     right.set_title("by their distance")
 
 
+def _transformer(figure: Figure) -> None:
+    parts.transformer(figure.subplots())
+
+
+def _heads(figure: Figure) -> None:
+    parts.multi_head(figure.subplots())
+
+
 def _schedules(figure: Figure) -> None:
     left, right = figure.subplots(1, 2)
     training.paper_schedule(left)
@@ -122,6 +130,20 @@ def _normalisation(figure: Figure) -> None:
 
 
 GALLERY: dict[str, GalleryFigure] = {
+    "transformer": GalleryFigure(
+        "The whole model",
+        "Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once; the "
+        "decoder reads what is written so far and, by cross-attention, the encoder’s memory.",
+        _transformer,
+        (6.6, 7.4),
+    ),
+    "multi-head-attention": GalleryFigure(
+        "Multi-head attention",
+        "The right half of the paper’s figure 2, with three heads. Each head has its own part of the three projections "
+        "and attends by itself; their outputs, side by side, are projected once more.",
+        _heads,
+        (7.0, 4.0),
+    ),
     "padding-mask": GalleryFigure(
         "Padding mask",
         "Sentences of different lengths are padded with 0 to make one batch. No query may attend to a padded key, "

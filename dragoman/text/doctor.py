@@ -150,14 +150,18 @@ def examine_text(
         if name == "training":
             examination.run(flags, held, tell)
         else:
-            before = {other: held[other] for other in ("validation",) if other in held and name == "test"}
+            before = {other: text for other, text in held.items() if (other, name) == ("validation", "test")}
             examination.run(np.zeros(survey.pairs, np.uint16), before, lambda done, total: None)
         findings += examination.tally.findings(survey.pairs)
+    sizes = {name: survey.pairs for name, survey in surveys.items() if name != "training"}
+    return Diagnosis(_in_order(findings), training.pairs, sizes, flags)
+
+
+def _in_order(findings: list[Finding]) -> list[Finding]:
+    """The gravest first; without those of held-out text that can't be judged."""
     if any(map(_misleads, findings)):
         findings = [f for f in findings if f.text == "training" or f.reason not in _JUDGED_BY_TRAINING]
-    findings.sort(key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.count))
-    sizes = {name: survey.pairs for name, survey in surveys.items() if name != "training"}
-    return Diagnosis(findings, training.pairs, sizes, flags)
+    return sorted(findings, key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.count))
 
 
 def _misleads(finding: Finding) -> bool:
