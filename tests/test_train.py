@@ -99,7 +99,11 @@ def start(*given: Any, processes: int = 1, **settings: Any) -> subprocess.Popen[
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
     """Wait for the end of a command; what it said."""
-    said = process.communicate(timeout=120)[1]
+    try:
+        said = process.communicate(timeout=120)[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with all that it started
+        raise
     assert process.returncode == code, said
     return said
 

@@ -34,6 +34,12 @@ ERRORS = [
 needs_fork = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has workers")
 
 
+@pytest.fixture(autouse=True)
+def _none_of_others() -> None:
+    """Processes of a translator that another test left behind would be counted here."""
+    assert_no_process_left()
+
+
 @pytest.fixture
 def no_process_left() -> Iterator[None]:
     """Nothing that was started goes on afterwards, and this process computes with as many threads as before."""

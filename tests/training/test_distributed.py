@@ -131,7 +131,12 @@ def launch(code: str, size: int, folder: Path) -> list[tuple[int, str]]:
         )
         for rank in range(size)
     ]
-    return [(process.wait(60), process.communicate()[1]) for process in processes]
+    try:
+        said = [process.communicate(timeout=60)[1] for process in processes]
+        return [(process.returncode, words) for process, words in zip(processes, said, strict=True)]
+    finally:
+        for process in processes:
+            process.kill()
 
 
 AGREE = """
