@@ -280,7 +280,7 @@ def test_tables_say_what_was_not_reached() -> None:
         time_to_quality.show(found)
     lines = capture.get().splitlines()
     assert max(map(len, lines)) <= 80
-    ours, theirs = (next(line for line in lines if name in line) for name in ("dragoman bf16", "marian bf16"))
+    ours, theirs = (next(line for line in lines if name in line) for name in ("dragoman bf16", "MarianMTModel bf16"))
     assert "not reached" in theirs
     assert "not reached" not in ours
     assert "reached" in ours
@@ -305,7 +305,7 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(report, "ROOT", tmp_path)
     page = report.render()
     assert "## Minutes from raw text to a given quality, side by side" in page
-    assert "| marian bf16 | 25.0 | 32.99 | not reached | 2.50 |" in page
+    assert "| MarianMTModel bf16 | 25.0 | 32.99 | not reached | 2.50 |" in page
     assert "**33 BLEU, 1,200 steps**" in page
 
 

@@ -1,6 +1,6 @@
 """What can be measured on the translations of a validation text, beside their scores.
 
-A validation loss is measured with the reference before the model's eyes, so it can't see a decoder that ignores the
+A validation loss is measured with the model shown the reference, so it can't see a decoder that ignores the
 source, repeats itself, copies, stops too early or writes nothing. These numbers are about the translations themselves.
 """
 
@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,7 @@ _LOOP = 4  # subwords
 _TIMES = 3
 _UNKNOWN = ("<unk>", "⁇", "\ufffd")  # the symbol, how SentencePiece writes it, and bytes that spell no character
 _SHOWN_SHARES = 2
+_ENOUGH_FOR_MEANS = 16  # sentences
 
 
 @dataclass(frozen=True)
@@ -107,14 +109,13 @@ def examine_translations(
     if len({len(x) for x in (sources, references, translations, reference_ids, translation_ids)}) != 1 or not sources:
         raise ValueError("there must be one source, reference and translation for each other, and at least one")
     written, wanted = _plain(translation_ids), _plain(reference_ids)
-    elsewhere = [*wanted[len(wanted) // 2 :], *wanted[: len(wanted) // 2]]  # far away: neighbours are often alike
     stuck = [_loops(ids) and not _loops(other) for ids, other in zip(written, wanted, strict=True)]
     texts = list(zip(sources, references, translations, strict=True))
     return Health(
         sentences=len(sources),
         forced_accuracy=forced_accuracy,
         free_accuracy=_overlap(written, wanted),
-        chance_accuracy=_overlap(written, elsewhere),
+        chance_accuracy=_by_chance(written, wanted),
         length_ratio=sum(map(len, written)) / max(1, sum(map(len, wanted))),
         empty=_share(not translation.strip() for translation in translations),
         identical=_share_of_commonest(texts),
@@ -159,6 +160,16 @@ def _overlap(written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) 
     """Share of the wanted subwords that were written, sentence by sentence."""
     common = sum((Counter(ids) & Counter(other)).total() for ids, other in zip(written, wanted, strict=True))
     return common / max(1, sum(map(len, wanted)))
+
+
+def _by_chance(written: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]) -> float:
+    """The overlap with what was wanted of other sentences, the mean of several where there are enough.
+
+    They are far away, because neighbours are often alike.
+    """
+    eighths = range(2, 7) if len(wanted) >= _ENOUGH_FOR_MEANS else [4]
+    places = [len(wanted) * eighth // 8 for eighth in eighths]
+    return fmean(_overlap(written, [*wanted[place:], *wanted[:place]]) for place in places)
 
 
 def _share_of_commonest(texts: Sequence[tuple[str, str, str]]) -> float:

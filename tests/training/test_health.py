@@ -380,8 +380,8 @@ class SmallRun:
 
     def __init__(self, spoil: Callable[[Pairs], Pairs], blind: bool, peak_lr: float) -> None:
         generator = random.Random(1)
-        pairs = [sentence(generator) for _ in range(1200)]
-        self.valid, self.train = pairs[:40], spoil(pairs[40:])
+        pairs = [sentence(generator) for _ in range(1360)]
+        self.valid, self.train = pairs[:200], spoil(pairs[200:])  # of fewer, what chance does would count
         sides = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
         vocabulary = Vocabulary.learn(sides, TextConfig(vocab_size=400))
         torch.manual_seed(1)

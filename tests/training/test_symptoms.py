@@ -70,6 +70,15 @@ def test_chance_accuracy_compares_with_the_references_of_other_sentences() -> No
     assert health.chance_accuracy == pytest.approx((0 + 1 + 0 + 1) / 8)
 
 
+def test_of_many_sentences_chance_is_a_mean_over_several_others() -> None:
+    lines = [f"w{number}" for number in range(16)]
+    wanted = [[4 + number] for number in range(16)]
+    for distance, chance in ((8, 0.2), (4, 0.2), (1, 0.0)):
+        written = [*wanted[distance:], *wanted[:distance]]  # what a sentence so far away wanted
+        health = examine_translations(lines, lines, lines, wanted, written, 0.5, 1.0)
+        assert (health.free_accuracy, health.chance_accuracy) == (0.0, pytest.approx(chance))
+
+
 def test_a_sentence_written_for_every_source_is_as_good_by_chance() -> None:
     references = [[5, 6, 7], [5, 8], [9, 6, 7, 10], [11], [5, 6]]
     health = examine_ids(references, [[5, 6, 12]] * 5)
