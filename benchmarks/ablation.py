@@ -23,7 +23,9 @@ from typing import Any
 from hardware import describe_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = "--preset small --optimizer.schedule linear --validation.every 500 --validation.patience 0"
+BASE = (
+    "--preset small --model.embedding-gain 1 --optimizer.schedule linear --validation.every 500 --validation.patience 0"
+)
 VARIANTS = {
     "unchanged": "",
     "4,000 subwords": "--text.vocab-size 4000",
@@ -37,6 +39,7 @@ VARIANTS = {
     "attention dropout 0.1": "--model.attention-dropout 0.1",
     "activation dropout 0.1": "--model.activation-dropout 0.1",
     "init gain 1": "--model.init-gain 1",
+    "embedding gain 0.3": "--model.embedding-gain 0.3",
     "pre-norm": "--model.norm pre --model.init-gain 1",
     "moving average 0.999": "--optimizer.ema-decay 0.999",
     "no average of checkpoints": "--validation.keep-last 1",

@@ -99,6 +99,8 @@ class ModelConfig:
     """Added to the variance in every LayerNorm."""
     init_gain: float = 1.0
     """Gain of the Glorot-uniform initialisation of all matrices but the embeddings."""
+    embedding_gain: float = 1.0
+    """Gain of the embeddings' normal initialisation, with a standard deviation of 1 / √d_model."""
     source_vocab_size: int = 37_000
     """Number of source subwords. Training sets it from the subword model."""
     target_vocab_size: int = 37_000
@@ -109,7 +111,7 @@ class ModelConfig:
         require_choice("norm", self.norm, ("post", "pre"))
         require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
         require_choice("activation", self.activation, ("relu", "gelu", "swish"))
-        for name in ("layer_norm_eps", "init_gain"):
+        for name in ("layer_norm_eps", "init_gain", "embedding_gain"):
             require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
         sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
         require_at_least(1, {name: getattr(self, name) for name in sizes})
@@ -140,7 +142,7 @@ class ModelConfig:
 
     def shape(self) -> dict[str, Any]:
         """What weights are made for: every setting but the rates of dropout and how weights begin."""
-        return {name: value for name, value in asdict(self).items() if "dropout" not in name and name != "init_gain"}
+        return {name: value for name, value in asdict(self).items() if not name.endswith(("dropout", "_gain"))}
 
 
 @dataclass(frozen=True)

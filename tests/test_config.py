@@ -121,6 +121,7 @@ def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) 
         {"layer_norm_eps": -1.0},
         {"layer_norm_eps": math.nan},
         {"init_gain": 0.0},
+        {"embedding_gain": 0.0},
     ],
 )
 def test_an_impossible_choice_is_refused_where_no_command_line_stands_before_it(values: dict[str, Any]) -> None:
@@ -191,7 +192,8 @@ def test_only_what_would_flatter_the_scores_is_cleaned_unasked() -> None:
 def test_the_shape_of_a_model_is_all_but_its_dropout_and_beginning() -> None:
     model = ModelConfig(d_model=64, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
     names = {field.name for field in fields(ModelConfig)}
-    assert names - model.shape().keys() == {"dropout", "attention_dropout", "activation_dropout", "init_gain"}
+    left_out = {"dropout", "attention_dropout", "activation_dropout", "init_gain", "embedding_gain"}
+    assert names - model.shape().keys() == left_out
     assert model.shape()["d_model"] == 64
     assert ModelConfig(dropout=0.5).shape() == ModelConfig().shape()
     assert ModelConfig(num_heads=4).shape() != ModelConfig().shape()

@@ -17,11 +17,11 @@ from dragoman.model.dropout import Dropout
 class ScaledEmbedding(nn.Module):
     """A learned vector for each token, multiplied by √d_model (section 3.4)."""
 
-    def __init__(self, vocab_size: int, d_model: int) -> None:
-        """Make a table (V, D) drawn from N(0, 1/√d_model), so that what comes out has unit variance."""
+    def __init__(self, vocab_size: int, d_model: int, gain: float = 1.0) -> None:
+        """Make a table (V, D) drawn from a normal distribution, so that what comes out has the variance gain²."""
         super().__init__()
         self.scale = math.sqrt(d_model)
-        self.weight = nn.Parameter(torch.empty(vocab_size, d_model).normal_(std=d_model**-0.5))
+        self.weight = nn.Parameter(torch.empty(vocab_size, d_model).normal_(std=gain * d_model**-0.5))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up ids (B, S); returns (B, S, D)."""

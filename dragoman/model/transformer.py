@@ -24,11 +24,10 @@ class Transformer(nn.Module):
         """Make the parts and initialise them: Glorot-uniform matrices, zero biases (as tensor2tensor)."""
         super().__init__()
         self.config = config
-        self.source_embedding = ScaledEmbedding(config.source_vocab_size, config.d_model)
+        width, gain = config.d_model, config.embedding_gain
+        self.source_embedding = ScaledEmbedding(config.source_vocab_size, width, gain)
         self.target_embedding = (
-            self.source_embedding
-            if config.share_embeddings
-            else ScaledEmbedding(config.target_vocab_size, config.d_model)
+            self.source_embedding if config.share_embeddings else ScaledEmbedding(config.target_vocab_size, width, gain)
         )
         self.source_positions = PositionalEncoding(config.d_model, config.max_length, config.dropout, config.positions)
         self.target_positions = PositionalEncoding(config.d_model, config.max_length, config.dropout, config.positions)

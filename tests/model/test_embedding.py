@@ -69,10 +69,11 @@ def test_embeddings_are_multiplied_by_the_square_root_of_d_model(d_model: int) -
 
 
 @pytest.mark.parametrize("d_model", [16, 256])
-def test_fresh_embeddings_come_out_with_unit_variance_at_any_width(d_model: int) -> None:
+@pytest.mark.parametrize("gain", [1.0, 0.3])
+def test_fresh_embeddings_come_out_with_the_variance_of_the_gain_at_any_width(d_model: int, gain: float) -> None:
     torch.manual_seed(0)
-    out = ScaledEmbedding(2000, d_model)(torch.arange(2000)[None])
-    assert out.std().item() == pytest.approx(1.0, rel=0.03)
+    out = ScaledEmbedding(2000, d_model, gain)(torch.arange(2000)[None])
+    assert out.std().item() == pytest.approx(gain, rel=0.03)
 
 
 def test_only_the_embeddings_looked_up_get_a_gradient() -> None:

@@ -446,10 +446,15 @@ def test_matrices_start_within_glorots_bound_and_biases_at_zero(gain: float) -> 
         assert module.bias is None or (module.bias == 0).all()
 
 
-def test_tying_leaves_the_embedding_its_own_starting_values() -> None:
+@pytest.mark.parametrize("gain", [1.0, 0.3])
+@pytest.mark.parametrize("shared", [True, False])
+def test_tying_leaves_the_embedding_its_own_starting_values(gain: float, shared: bool) -> None:
     torch.manual_seed(0)
-    model = Transformer(dataclasses.replace(TINY, d_model=64, source_vocab_size=500, target_vocab_size=500))
-    assert model.softmax.weight.std().item() == pytest.approx(64**-0.5, rel=0.03)
+    sizes = {"d_model": 64, "source_vocab_size": 500, "target_vocab_size": 500}
+    model = Transformer(dataclasses.replace(TINY, **sizes, embedding_gain=gain, share_embeddings=shared))
+    assert model.softmax.weight is model.target_embedding.weight
+    for embedding in model.source_embedding, model.target_embedding:
+        assert embedding.weight.std().item() == pytest.approx(gain * 64**-0.5, rel=0.03)
 
 
 def test_dropout_is_noise_in_training_that_a_seed_repeats_and_is_absent_in_evaluation() -> None:
