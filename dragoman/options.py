@@ -247,13 +247,17 @@ class InspectConfig(AligningConfig):
     translation: str | None = None
     """Look at this translation instead of the model's own."""
     out: str = ""
-    """The page to write; inspection.html unless --text, --npz or --png asks for something else."""
+    """The page to write; inspection.html unless --text, --json, --npz or --png asks for something else."""
     text: bool = False
     """Print a summary for the terminal."""
+    json: str = ""
+    """Write all but the attention to this file: candidates, probabilities, the tree of the search, the alignment."""
     npz: str = ""
     """Write the arrays to this file, for numpy.load."""
     png: str = ""
     """Write a figure of each attention block into this folder."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Of the search, as for translate; what is shown of the translation that it finds is computed in fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)

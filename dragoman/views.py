@@ -20,7 +20,7 @@ from dragoman.files import make_folder, write_atomically
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection, readable
 from dragoman.inspection.terminal import render_text
-from dragoman.model.precision import choose_device
+from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
 from dragoman.text.doctor import Diagnosis, examine_text
 
@@ -63,15 +63,17 @@ def _examine(config: CheckConfig) -> Diagnosis:
 
 def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
-    out = config.out or ("" if config.text or config.npz or config.png else _PAGE)
-    page, arrays = (_file(name) if name else None for name in (out, config.npz))
+    out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
+    page, record, arrays = (_file(name) if name else None for name in (out, config.json, config.npz))
     if config.png:
         make_folder(Path(config.png))
-    translator = Translator.load(config.folder, choose_device(config.device))
-    inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
+    inspection = _inspected(config)
     if page:
         write_atomically(page, inspection.to_html().encode())
         _report([page])
+    if record:
+        inspection.save_json(record)
+        _report([record])
     if arrays:
         inspection.save_npz(arrays)
         _report([arrays])
@@ -81,6 +83,20 @@ def inspect(config: InspectConfig) -> int:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_text(inspection, shutil.get_terminal_size().columns, color))
     return 0
+
+
+def _inspected(config: InspectConfig) -> Inspection:
+    """Translate as `translate` would, and say where it would not."""
+    device = choose_device(config.device)
+    translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
+    inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
+    if config.long == "split" and len(inspection.source_pieces) > translator.longest_source:
+        print(
+            f"the sentence has {len(inspection.source_pieces):,} subwords, more than any in training "
+            f"({translator.longest_source:,}): translate would split it and translate its parts",
+            file=sys.stderr,
+        )
+    return inspection
 
 
 def figures(config: FiguresConfig) -> int:
@@ -94,7 +110,8 @@ def figures(config: FiguresConfig) -> int:
 
 def maps_of(inspection: Inspection) -> TranslatorMaps:
     """An inspection's attention, labelled, as the figures take it."""
-    return TranslatorMaps(inspection.maps, readable(inspection.source_pieces), readable(inspection.inputs))
+    labels = map(readable, (inspection.source_pieces, inspection.inputs, inspection.outputs))
+    return TranslatorMaps(inspection.maps, *labels)
 
 
 def save_attention(inspection: Inspection, out: Path) -> list[Path]:
@@ -112,11 +129,9 @@ def save_attention(inspection: Inspection, out: Path) -> list[Path]:
     """
     make_folder(out)
     maps = maps_of(inspection)
-    steps = [f"{read} → {written}" for read, written in zip(maps.target, readable(inspection.outputs), strict=True)]
     paths = []
     for name, weights in inspection.maps.items():
         queries, keys = maps.labels(name)
-        queries = queries if name.startswith("encoder.") else steps
         with styled():
             figure = new_figure(attention.attention_heads_size(len(weights), queries, keys))
             attention.attention_heads(figure, weights, queries, keys, attention.block_in_words(name))

@@ -7,6 +7,7 @@ Shapes: H heads, T query length, S key length.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from dragoman.figures import style
 
-LONGEST_LABEL = 14
-"""Characters of a label that are shown."""
+LONGEST_ROW, LONGEST_COLUMN = 32, 14
+"""Characters that are shown of a row's label, and of a column's."""
 MOST_LABELS = 64
 """Labels along one side of a map; where there are more rows or columns, some stay without."""
 
@@ -54,8 +55,8 @@ def attention_map(
     if table.shape != (len(queries), len(keys)):
         raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {table.shape}")
     image = _image(ax, table, highest or float(table.max()))
-    style.write_ticks(ax, "y", queries, LONGEST_LABEL, every=_every(queries))
-    style.write_ticks(ax, "x", keys, LONGEST_LABEL, upright=_upright(keys), every=_every(keys))
+    style.write_ticks(ax, "y", queries, LONGEST_ROW, every=_every(queries))
+    style.write_ticks(ax, "x", keys, LONGEST_COLUMN, upright=_upright(keys), every=_every(keys))
     if colour_bar and ax.figure is not None:
         _colour_bar(ax.figure.figure, image, [ax])
     return image
@@ -121,6 +122,7 @@ def attention_kinds(
     figure: Figure,
     maps: Mapping[str, Tensor | ArrayLike],
     labels: Mapping[str, Sequence[str]],
+    steps: Sequence[str],
 ) -> dict[str, Axes]:
     """The three kinds of attention, placed so that maps side by side have the same queries, one above the other the
     same keys.
@@ -130,6 +132,7 @@ def attention_kinds(
         maps: weights (S, S) of "encoder self-attention", (T, T) of "decoder self-attention" and (T, S) of
             "cross-attention".
         labels: of "source" (S) and "target" (T).
+        steps: T labels of the decoder's queries.
 
     Returns:
         The axes, by kind.
@@ -139,7 +142,7 @@ def attention_kinds(
     sides = (len(source), len(target))
     cross, inner, outer = "cross-attention", "decoder self-attention", "encoder self-attention"
     axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=sides, height_ratios=sides)
-    for kind, queries, keys in ((outer, source, source), (cross, target, source), (inner, target, target)):
+    for kind, queries, keys in ((outer, source, source), (cross, steps, source), (inner, steps, target)):
         image = attention_map(axes[kind], maps[kind], queries, keys, 1.0, colour_bar=False)
         axes[kind].set_title(kind)
     axes[outer].tick_params(labelbottom=False)
@@ -148,9 +151,9 @@ def attention_kinds(
     return axes
 
 
-def attention_kinds_size(source: Sequence[str], target: Sequence[str]) -> tuple[float, float]:
+def attention_kinds_size(source: Sequence[str], target: Sequence[str], steps: Sequence[str]) -> tuple[float, float]:
     """Width and height, in inches, of a figure in which attention_kinds is legible."""
-    side, foot = _margins([*source, *target], [*source, *target])
+    side, foot = _margins([*source, *steps], [*source, *target])
     length = 1.1 * (_panel(source) + _panel(target))
     return max(style.FULL_WIDTH, side + length + 1.1), foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
 
@@ -218,12 +221,16 @@ def _upright(labels: Sequence[str]) -> bool:
 
 def _margins(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
     """Inches beside and below the maps that their labels take."""
-    longest = [max((_width(label[:LONGEST_LABEL]) for label in labels), default=0.0) for labels in (queries, keys)]
-    return longest[0] + 0.15, (longest[1] if _upright(keys) else 0.15) + 0.15
+    side, foot = (
+        max(map(_width, style.lettering(labels, limit)[0]), default=0.0)
+        for labels, limit in ((queries, LONGEST_ROW), (keys, LONGEST_COLUMN))
+    )
+    return side + 0.15, (foot if _upright(keys) else 0.15) + 0.15
 
 
 def _width(label: str) -> float:
-    return sum(_LETTER if ord(character) < 0x2E80 else 2 * _LETTER for character in label)
+    shown = [character for character in label if unicodedata.category(character) not in ("Cf", "Mn")]
+    return sum(_LETTER if ord(character) < 0x2E80 else 2 * _LETTER for character in shown)
 
 
 def _panel(labels: Sequence[str]) -> float:

@@ -17,6 +17,8 @@ from dragoman.figures.catalogue import GALLERY, GalleryFigure
 from dragoman.files import make_folder, write_atomically
 
 FORMATS = ("png", "svg")
+_LONGEST_READ, _LONGEST_WRITTEN = 10, 14
+_LEFT_TO_RIGHT = "\u200e"
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,23 @@ class TranslatorMaps:
     """The source's subwords, as the encoder reads them: S labels."""
     target: Sequence[str]
     """The target's subwords, as the decoder reads them: T labels, beginning with `<s>`."""
+    written: Sequence[str]
+    """What the decoder writes after each of them: T labels, ending with `</s>`."""
+
+    @property
+    def steps(self) -> list[str]:
+        """The decoder's queries, what is read and what is written then: T labels."""
+        halves = style.lettering(self.target, _LONGEST_READ)[0], style.lettering(self.written, _LONGEST_WRITTEN)[0]
+        # Without the marks Arabic and Hebrew would turn the arrow around.
+        return [
+            f"{_LEFT_TO_RIGHT}{read}{_LEFT_TO_RIGHT} → {_LEFT_TO_RIGHT}{written}"
+            for read, written in zip(*halves, strict=True)
+        ]
 
     def labels(self, block: str) -> tuple[Sequence[str], Sequence[str]]:
         """The labels of a block's queries and keys."""
-        queries = self.source if block.startswith("encoder.") else self.target
-        return queries, self.source if block.endswith(".cross_attention") else queries
+        encoder, cross = block.startswith("encoder."), block.endswith(".cross_attention")
+        return self.source if encoder else self.steps, self.source if encoder or cross else self.target
 
     def last(self, part: str, kind: str) -> str:
         """The name of the last layer's block of "encoder" or "decoder", "self_attention" or "cross_attention".
@@ -118,7 +132,7 @@ def _require_format(wanted: str, place: str) -> None:
 
 def _translator_figures(maps: TranslatorMaps) -> dict[str, GalleryFigure]:
     cross = maps.last("decoder", "cross_attention")
-    queries, keys = maps.labels(cross)
+    steps, keys = maps.labels(cross)
     heads = style.as_array(maps.weights[cross])
     kinds = {
         "encoder self-attention": maps.last("encoder", "self_attention"),
@@ -128,10 +142,10 @@ def _translator_figures(maps: TranslatorMaps) -> dict[str, GalleryFigure]:
     means = {kind: style.as_array(maps.weights[block]).mean(axis=0) for kind, block in kinds.items()}
 
     def draw_kinds(figure: Figure) -> None:
-        attention.attention_kinds(figure, means, {"source": maps.source, "target": maps.target})
+        attention.attention_kinds(figure, means, {"source": maps.source, "target": maps.target}, steps)
 
     def draw_heads(figure: Figure) -> None:
-        attention.attention_heads(figure, heads, queries, keys)
+        attention.attention_heads(figure, heads, steps, keys)
 
     def draw_overview(figure: Figure) -> None:
         attention.attention_overview(figure, maps.weights)
@@ -139,17 +153,18 @@ def _translator_figures(maps: TranslatorMaps) -> dict[str, GalleryFigure]:
     return {
         "translator-attention": GalleryFigure(
             "A translator’s attention",
-            "The last layers of a trained translator, averaged over their heads. Rows are queries, columns keys; the "
-            "decoder’s self-attention is empty above the diagonal, where its mask hides the future.",
+            "The last layers of a trained translator, averaged over their heads. Rows are queries, in the decoder "
+            "what it has just read and what it writes then; columns are keys. The decoder’s self-attention is empty "
+            "above the diagonal, where its mask hides the future.",
             draw_kinds,
-            attention.attention_kinds_size(maps.source, maps.target),
+            attention.attention_kinds_size(maps.source, maps.target, steps),
         ),
         "translator-heads": GalleryFigure(
             "Every head of one block",
-            "The last cross-attention, head by head. A row is what the decoder has just read; its dark cells are what "
-            "it looks at in the source to find what comes next.",
+            "The last cross-attention, head by head. A row is what the decoder has just read and what it writes then; "
+            "its dark cells are what it looks at in the source to find that.",
             draw_heads,
-            attention.attention_heads_size(len(heads), queries, keys),
+            attention.attention_heads_size(len(heads), steps, keys),
         ),
         "translator-overview": GalleryFigure(
             "Every head of every layer",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import accumulate
+from pathlib import Path
 from typing import Any, Literal
 
 import matplotlib
@@ -117,8 +119,19 @@ def _characters(family: str) -> frozenset[int]:
     return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
 
 
+@cache
+def _find_new_fonts() -> None:
+    """Tell Matplotlib, which keeps a list of fonts from the first time that it ran, of those installed since."""
+    known = {Path(font.fname) for font in font_manager.fontManager.ttflist}
+    for path in map(Path, font_manager.findSystemFonts()):
+        if path not in known:
+            with suppress(OSError, RuntimeError):  # a font that can't be read is no font
+                font_manager.fontManager.addfont(path)
+
+
 def installed_fallbacks() -> list[str]:
     """The FALLBACKS that this machine has."""
+    _find_new_fonts()
     installed = set(font_manager.get_font_names())
     return [family for family in FALLBACKS if family in installed]
 
@@ -136,12 +149,11 @@ def lettering(labels: Sequence[str], limit: int | None = None) -> tuple[list[str
 
     Args:
         labels: texts of any language.
-        limit: cut labels to this many characters, the last of them an ellipsis.
+        limit: cut labels to this many characters, the last of them an ellipsis; never within a code point.
 
     Returns:
         As many labels, and font families for Matplotlib's `fontfamily`.
     """
-    labels = [label if limit is None or len(label) <= limit else label[: limit - 1] + "…" for label in labels]
     families, covered = [LATIN], set(_characters(LATIN))
     unknown = {ord(character) for label in labels for character in label} - covered
     for family in installed_fallbacks() if unknown else ():
@@ -149,7 +161,15 @@ def lettering(labels: Sequence[str], limit: int | None = None) -> tuple[list[str
             families.append(family)
             covered |= _characters(family)
             unknown -= covered
-    return ["".join(_legible(character, covered) for character in label) for label in labels], families
+    return [_cut([_legible(character, covered) for character in label], limit) for label in labels], families
+
+
+def _cut(parts: Sequence[str], limit: int | None) -> str:
+    """The parts together, as many as fit."""
+    if limit is None or sum(map(len, parts)) <= limit:
+        return "".join(parts)
+    lengths = accumulate(map(len, parts))
+    return "".join(part for part, end in zip(parts, lengths, strict=True) if end < limit) + "…"
 
 
 def _legible(character: str, covered: set[int]) -> str:

@@ -41,7 +41,7 @@ class Alignment:
 def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
     """The word, counted from 0, that each subword belongs to.
 
-    Words are what single spaces separate; SentencePiece marks the space before a word with "▁".
+    Words are what spaces separate, several counting as one; SentencePiece marks the space before a word with "▁".
 
     Args:
         pieces: subwords as SentencePiece writes them, without special symbols.
@@ -50,12 +50,14 @@ def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
     if unit == "subwords":
         return list(range(len(pieces)))
     words: list[int] = []
-    word = NO_WORD
+    word, spelt = 0, False
     for piece in pieces:
-        if piece.startswith("▁") or word == NO_WORD:
-            word += 1
+        if piece.startswith("▁") and spelt:  # a lone "▁" begins the word that follows it
+            word, spelt = word + 1, False
         words.append(word)
-    return words
+        spelt = spelt or piece != "▁"
+    last = word if spelt else word - 1  # one that nothing follows ends the last word
+    return [max(0, min(place, last)) for place in words]
 
 
 def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> tuple[list[int], list[str]]:

@@ -81,20 +81,23 @@ class Translator:
         return translator
 
     @staticmethod
-    def load(folder: Path | str, device: torch.device | str = "cpu", engine: EngineName = "auto") -> Translator:
+    def load(
+        folder: Path | str, device: torch.device | str = "cpu", engine: EngineName = "auto", autocast: bool = False
+    ) -> Translator:
         """Load a model folder, or one that was exported for CTranslate2.
 
         Args:
             folder: the folder.
             device: where to compute.
             engine: torch or ctranslate2; auto takes the one that the folder is for.
+            autocast: compute matrix products in bf16; an exported model computes as it was stored.
 
         Raises:
             DragomanError: it is no model folder, or damaged, or the engine can't read it or is not installed.
         """
         device = torch.device(device)
         if choose_engine(Path(folder), engine) == "torch":
-            return Translator(ModelFolder.load(folder), device)
+            return Translator(ModelFolder.load(folder), device, autocast)
         return Translator.using(*load_exported(Path(folder), device))
 
     @property
@@ -235,7 +238,7 @@ class Translator:
 
         Args:
             sentence: a line of raw text.
-            config: beam, length penalty, …; every hypothesis that the search finishes is kept, whatever n_best says.
+            config: beam, length penalty, …; as many candidates are kept as the beam is wide, whatever n_best says.
             translation: look at this translation instead of the model's best one.
             layer: the decoder layer that the alignment is read from, from 1; 0 for the recommended one.
 
@@ -256,7 +259,8 @@ class Translator:
         target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
         if len(target) > self.config.max_length:
             raise self._too_long("the translation", "", target, "shorten it")
-        forced, maps = engine.force([source], [target])
+        # In fp32, whatever the search computes in: a row of attention is to add up to 1.
+        forced, maps = Engine(engine.model, engine.device, autocast=False).force([source], [target])
         evidence = Evidence(
             source=source,
             target=target,
@@ -264,6 +268,7 @@ class Translator:
             maps={name: _without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
             hypotheses=hypotheses,
             recorder=recorder,
+            precision="bf16" if engine.autocast else "fp32",
         )
         return examine(evidence, folder, config, sentence, self._aligning_layer(layer))
 

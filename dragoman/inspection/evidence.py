@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -104,6 +105,8 @@ class Evidence:
     """What the search found."""
     recorder: BeamRecorder
     """What watched it."""
+    precision: str
+    """What it was computed in: "fp32" or "bf16"; all else is computed in fp32."""
 
 
 def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sentence: str, layer: int) -> Inspection:
@@ -125,7 +128,7 @@ def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sente
     facts = {"parameters": folder.model.num_parameters, **asdict(folder.model.config)}
     return Inspection(
         languages=(source_language, target_language),
-        facts=facts | {"beam": config.beam, "length_penalty": config.length_penalty},
+        facts=facts | {"search": _search_facts(config) | {"precision": evidence.precision}},
         source=sentence,
         target=subwords.decode([given])[0],
         source_pieces=folder.vocabulary.source.pieces(evidence.source),
@@ -143,6 +146,12 @@ def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sente
         alignment=align(evidence.maps[f"decoder.{layer}.cross_attention"], source_words, target_words),
         alignment_layer=layer,
     )
+
+
+def _search_facts(config: SearchConfig) -> dict[str, Any]:
+    """What the search was told."""
+    names = ("beam", "length_penalty", "min_length", "max_length")
+    return {name: getattr(config, name) for name in names}
 
 
 def _candidate(hypothesis: Hypothesis, subwords: SubwordModel) -> Candidate:

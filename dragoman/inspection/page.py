@@ -42,7 +42,7 @@ def render_page(data: dict[str, Any]) -> str:
     Args:
         data: the record. Numbers that JSON does not have (NaN, infinity) become null.
     """
-    record = json.dumps(_finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    record = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     for character, escape in _MARKUP.items():
         record = record.replace(character, escape)
     style, script = _asset("page.css"), _program()
@@ -75,9 +75,10 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """The value with None in the place of all numbers that JSON does not have, NaN and the infinities."""
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,14 +20,14 @@ import numpy.typing as npt
 
 from dragoman.files import write_atomically
 from dragoman.inference.alignment import Links
-from dragoman.inspection.page import render_page
+from dragoman.inspection.page import finite, render_page
 
 FloatArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A translation that the search finished."""
+    """One of the best translations that the search finished, as many as its beam is wide."""
 
     text: str
     pieces: list[str]
@@ -76,7 +77,7 @@ class Inspection:
     languages: tuple[str, str]
     """Codes of the source and the target language."""
     facts: dict[str, Any]
-    """Model and search settings, for display."""
+    """Number of parameters and settings of the model, and under "search" those of the search, for display."""
     source: str
     target: str
     """The translation that is looked at; what the model wrote, or what was asked for."""
@@ -95,7 +96,7 @@ class Inspection:
     candidates: list[Candidate]
     """The best translations that the search found, best first."""
     chosen: int
-    """The candidate that is looked at; -1 if the search did not find it."""
+    """The candidate that is looked at; -1 if it is none of them."""
     tree: list[BeamNode]
     """What the search looked into; parents come before children."""
     maps: dict[str, FloatArray]
@@ -132,7 +133,9 @@ class Inspection:
         return render_page(self.to_dict())
 
     def save_npz(self, path: Path) -> None:
-        """Write the arrays: every map under its name, subwords, probabilities, alignment.
+        """Write the arrays: every map under its name, subwords, probabilities and ranks, alignment.
+
+        The alignment's numbers are those of words; source_words and target_words say which word a subword belongs to.
 
         Raises:
             DragomanError: the file can't be written.
@@ -143,10 +146,24 @@ class Inspection:
             "inputs": np.array(self.inputs),
             "outputs": np.array(self.outputs),
             "probabilities": np.array([step.probability for step in self.predictions]),
+            "ranks": np.array([step.rank for step in self.predictions]),
+            "source_words": np.array(self.source_words),
+            "target_words": np.array(self.target_words),
             "alignment": np.array(self.alignment, dtype=np.int64).reshape(-1, 2),
+            "alignment_layer": np.array(self.alignment_layer),
         }
         np.savez_compressed(buffer, **(arrays | self.maps))
         write_atomically(path, buffer.getvalue())
+
+    def save_json(self, path: Path) -> None:
+        """Write all but the attention weights as JSON, under the names of this class; what is no number becomes null.
+
+        Raises:
+            DragomanError: the file can't be written.
+        """
+        record = finite(asdict(replace(self, maps={})))
+        del record["maps"]
+        write_atomically(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
 
     def _repr_html_(self) -> str:
         page = html.escape(self.to_html(), quote=True)

@@ -74,7 +74,7 @@ def _candidates(inspection: Inspection, width: int) -> Iterator[Line]:
         head += [(f"  {scores[place]:>{score}}  ", _PLAIN if chosen else _FAINT)]
         yield from _hanging(head, indent, _pour(visible(candidate.text), width - indent))
     if inspection.chosen < 0:
-        lines = _pour("The search did not find the translation above.", width - 2)
+        lines = _pour("The translation above is none of the best that the search found.", width - 2)
         yield from ([(f"  {line}", _ALARM)] for line in lines)
 
 
@@ -128,7 +128,7 @@ def _attention(inspection: Inspection, width: int) -> Iterator[Line]:
     weights = inspection.maps[f"decoder.{inspection.alignment_layer}.cross_attention"]  # (H, T, S)
     mean = weights.mean(axis=0, dtype=float).tolist()  # (T, S)
     averaged = f"mean of {len(weights)} heads" if len(weights) > 1 else "the one head"
-    note = f"{averaged} at each step, in tenths; · is below 0.05"
+    note = f"{averaged} at each step, in tenths, 9 from 0.85 on; · is below 0.05"
     yield from _heading(f"Cross-attention of decoder layer {inspection.alignment_layer + 1}", note, width)
     number, label = len(str(len(mean))), _label_width(inspection.outputs, width)
     room = width - (number + 1 + label)

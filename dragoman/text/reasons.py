@@ -48,7 +48,7 @@ class Reason:
     """What it means for cleaning."""
     grave: float = 2.0
     """A note becomes a warning, and a warning an error, from this share of the lines, pairs or rows on."""
-    unit: Literal["lines", "pairs", "rows"] = "lines"
+    unit: Literal["lines", "pairs", "rows", "texts"] = "lines"
     """What is counted; the share is one of the text's pairs."""
 
 
@@ -58,7 +58,7 @@ COUNTS_DIFFER = Reason(
     "error",
     "Training stops here: every line of one file must translate the same line of the other; align them.",
 )
-NO_PAIRS = Reason("no pairs", "error", "There is no text in these files: look where it went.", unit="pairs")
+NO_PAIRS = Reason("no pairs", "error", "There is no text in these files: look where it went.", unit="texts")
 NOT_UTF8 = Reason(
     "not UTF-8",
     "error",

@@ -220,10 +220,11 @@ def _copying(course: _Course) -> str | None:
 def _looping(course: _Course) -> str | None:
     if not course.lasting(lambda h: h.repeated, _MANY, _SOME):
         return None
-    return (
-        f"{course.health.repeated:.0%} of the translations repeat themselves: the model is undertrained or the text "
-        f"too little; train on, add text, or try --preset small or tiny"
-    )
+    if course.now.valid_loss > course.best.valid_loss and course.now.train_loss < course.best.train_loss:
+        why, cure = "the text is too little for the model", "add text, or take a smaller model"
+    else:
+        why, cure = "the model is undertrained or the text too little", "train on, or add text"
+    return f"{course.health.repeated:.0%} of the translations repeat themselves: {why}; {cure}"
 
 
 def _wrong_length(course: _Course) -> str | None:

@@ -61,7 +61,10 @@ class Health:
 
     @property
     def gap(self) -> float:
-        """forced_accuracy - free_accuracy: what the model loses when it has to go on from its own words."""
+        """forced_accuracy - free_accuracy: large where the model goes astray on its own words.
+
+        It says nothing of their order, which counts in the first and not in the second.
+        """
         return self.forced_accuracy - self.free_accuracy
 
     def line(self) -> str:
@@ -73,7 +76,7 @@ class Health:
             f"accuracy {self.forced_accuracy:.0%} forced, {self.free_accuracy:.0%} free",
             f"length {self.length_ratio:.2f}",
             "" if math.isnan(self.gradient_norm) else f"gradient {self.gradient_norm:.2g}",
-            ", ".join(f"{shares[name]:.0%} {name}" for name in worst if shares[name] >= 0.005),
+            ", ".join(f"{shares[name]:.0%} {name}" for name in worst if f"{shares[name]:.0%}" != "0%"),
         ]
         return "health: " + "; ".join(filter(None, parts))
 

@@ -139,16 +139,18 @@ def test_the_three_kinds_share_rows_and_columns() -> None:
         "cross-attention": weights(4, 3),
     }
     with style.styled():
-        figure = empty(attention.attention_kinds_size(KEYS, QUERIES))
-        axes = attention.attention_kinds(figure, tables, {"source": KEYS, "target": QUERIES})
+        steps = [f"{query} → …" for query in QUERIES]
+        figure = empty(attention.attention_kinds_size(KEYS, QUERIES, steps))
+        axes = attention.attention_kinds(figure, tables, {"source": KEYS, "target": QUERIES}, steps)
         figure.draw_without_rendering()
     for kind, table in tables.items():
         assert np.array_equal(axes[kind].images[0].get_array(), table)
     source, target, cross = (axes[kind].get_position() for kind in tables)
     assert (cross.x0, cross.x1) == pytest.approx((source.x0, source.x1))  # the same keys
     assert (cross.y0, cross.y1) == pytest.approx((target.y0, target.y1))  # the same queries
-    assert labels(axes["cross-attention"], "y") == QUERIES
+    assert labels(axes["cross-attention"], "y") == steps
     assert labels(axes["cross-attention"], "x") == KEYS
+    assert labels(axes["decoder self-attention"], "x") == QUERIES
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_very_long_sentence_stays_a_picture_that_can_be_written() -> None:
     for width, height in (
         attention.attention_map_size(words, words),
         attention.attention_heads_size(16, words, words),
-        attention.attention_kinds_size(words, words),
+        attention.attention_kinds_size(words, words, words),
     ):
         assert max(width, height) * 200 < 2**16  # Matplotlib's limit for an image's side, in pixels
     with style.styled():

@@ -38,7 +38,7 @@ def maps() -> TranslatorMaps:
         for layer in (0, 2, 10)
         for name, (queries, keys) in lengths.items()
     }
-    return TranslatorMaps(weights, source, target)
+    return TranslatorMaps(weights, source, target, [*target[1:], "</s>"])
 
 
 def settings() -> dict[str, object]:
@@ -146,10 +146,18 @@ def test_a_translators_figures_are_legible(maps: TranslatorMaps, name: str) -> N
 
 def test_queries_and_keys_are_labelled_by_block(maps: TranslatorMaps) -> None:
     assert maps.labels("encoder.0.self_attention") == (maps.source, maps.source)
-    assert maps.labels("decoder.0.self_attention") == (maps.target, maps.target)
-    assert maps.labels("decoder.0.cross_attention") == (maps.target, maps.source)
+    assert maps.labels("decoder.0.self_attention") == (maps.steps, maps.target)
+    assert maps.labels("decoder.0.cross_attention") == (maps.steps, maps.source)
     with pytest.raises(ValueError, match="no decoder cross_attention"):
-        TranslatorMaps({"encoder.0.self_attention": []}, [], []).last("decoder", "cross_attention")
+        TranslatorMaps({"encoder.0.self_attention": []}, [], [], []).last("decoder", "cross_attention")
+
+
+def test_a_step_names_what_is_read_and_what_is_written() -> None:
+    read, written = ["<s>", "Straßenmusiker", "و"], ["Straßenmusiker", "Menschenmenge", "."]
+    steps = TranslatorMaps({}, [], read, written).steps
+    # The marks of direction keep the arrow between what is read and what is written, whatever their scripts.
+    assert steps[2] == "\u200eو\u200e → \u200e."
+    assert [step.replace("\u200e", "") for step in steps[:2]] == ["<s> → Straßenmusiker", "Straßenmu… → Menschenmenge"]
 
 
 def test_pyplot_stays_out_of_it(tmp_path: Path) -> None:

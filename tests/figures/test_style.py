@@ -124,6 +124,27 @@ def test_long_labels_are_cut() -> None:
     assert style.lettering(["abcdef", "abcd", "abc"], limit=4)[0] == ["abc…", "abcd", "abc"]
 
 
+def test_labels_are_cut_after_what_no_font_has_was_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "installed_fallbacks", list)
+    monkeypatch.setattr(style, "_characters", lambda _: frozenset(map(ord, "ab")))
+    assert style.lettering(["动物动物", "动b", "a" * 14 + "b"], limit=14)[0] == [
+        "U+52A8U+7269…",
+        "U+52A8b",
+        "a" * 13 + "…",
+    ]
+
+
+def test_fonts_installed_since_matplotlib_looked_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    manager, new = style.font_manager.fontManager, "STIXGeneral"  # comes with Matplotlib, as if just installed
+    (path, *_) = (font.fname for font in manager.ttflist if font.name == new)
+    monkeypatch.setattr(manager, "ttflist", [font for font in manager.ttflist if font.name != new])
+    monkeypatch.setattr(style.font_manager, "findSystemFonts", lambda: [path, "no-such-font.ttf"])
+    monkeypatch.setattr(style, "FALLBACKS", (new,))
+    style._find_new_fonts.cache_clear()
+    assert style.installed_fallbacks() == [new]
+    style._find_new_fonts.cache_clear()
+
+
 def test_dollars_are_money() -> None:
     with style.styled():
         figure = style.new_figure((2, 2))

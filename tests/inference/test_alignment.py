@@ -11,6 +11,9 @@ def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
     assert words_of(["▁the", "▁dog", "house", "▁", "<0xE2>", "s"]) == [0, 1, 1, 2, 2, 2]
     assert words_of(["no", "mark", "▁b"]) == [0, 0, 1]
     assert words_of([]) == []
+    assert words_of(["▁", "▁a", "▁", "▁", "b", "▁c"]) == [0, 0, 1, 1, 1, 2]
+    assert words_of(["▁a", "▁", "▁"]) == [0, 0, 0]
+    assert words_of(["▁"]) == [0]
     assert words_of(["▁the", "▁dog", "house"], "subwords") == [0, 1, 2]
 
 

@@ -30,6 +30,9 @@ HOSTILE = [
 ]
 
 
+SEARCH = {"length_penalty": 0.6, "min_length": 0, "max_length": 50, "precision": "fp32"}
+
+
 def inspection(words: list[str], layers: int = 1, heads: int = 2, beam: int = 2) -> Inspection:
     """A translation of a sentence into itself, with random weights."""
     generator = np.random.default_rng(5)
@@ -49,7 +52,7 @@ def inspection(words: list[str], layers: int = 1, heads: int = 2, beam: int = 2)
     text = " ".join(words)
     return Inspection(
         languages=("en", "xx"),
-        facts={"parameters": 1000, "d_model": 8, "beam": beam, "length_penalty": 0.6},
+        facts={"parameters": 1000, "d_model": 8, "search": SEARCH | {"beam": beam}},
         source=text,
         target=text,
         source_pieces=outputs,

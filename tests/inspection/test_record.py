@@ -22,7 +22,7 @@ def example(**changes: object) -> Inspection:
     weights = rng.dirichlet(np.ones(3), size=(2, 2)).astype(np.float32)
     record = Inspection(
         languages=("en", "fr"),
-        facts={"num_heads": 2, "beam": 1},
+        facts={"num_heads": 2, "search": {"beam": 1}},
         source="a b",
         target="c",
         source_pieces=["▁a", "▁b", "</s>"],

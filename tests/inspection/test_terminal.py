@@ -298,8 +298,8 @@ def test_it_says_when_the_search_did_not_find_the_translation() -> None:
     assert "▸ 2" in render_text(replace(record, chosen=1), 80)
     unfound = render_text(replace(record, chosen=-1), 80)
     assert "▸" not in unfound
-    assert "The search did not find the translation above." in unfound
-    assert "did not find" not in render_text(record, 80)
+    assert "The translation above is none of the best that the search found." in unfound
+    assert "none of the best" not in render_text(record, 80)
 
 
 def build() -> Translator:

@@ -16,7 +16,7 @@ function showHead() {
   for (const [name, text] of Object.entries(facts())) byId(`fact-${name}`).textContent = text;
 }
 
-/** Whose fault it is that the search did not find a translation. */
+/** Whose fault it is that a translation is none of those that the search found. */
 function verdict() {
   const best = RECORD.candidates[0];
   if (!best || RECORD.score === null || best.score === null) return "";
@@ -26,19 +26,24 @@ function verdict() {
 }
 
 function facts() {
-  const { parameters, d_model, d_ff, num_heads, num_encoder_layers, num_decoder_layers, norm, beam, length_penalty } =
-    RECORD.facts;
+  const { parameters, d_model, d_ff, num_heads, num_encoder_layers, num_decoder_layers, norm } = RECORD.facts;
   const size = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(parameters);
   const each = Math.exp(RECORD.log_prob / STEPS);
   return {
     model:
       `${num_encoder_layers} encoder and ${num_decoder_layers} decoder layers, ${plural(num_heads, "head")}, ` +
       `d_model ${d_model}, d_ff ${d_ff}, ${norm}-norm, ${size} parameters`,
-    search: beam === 1 ? "greedy (beam 1)" : `beam ${beam}, length penalty α = ${length_penalty}`,
+    search: searchFacts(RECORD.facts.search),
     result:
       `log-probability ${fixed(RECORD.log_prob, 3)}, score ${fixed(RECORD.score, 3)}, ` +
       `${plural(STEPS, "subword")} at ${percent(RECORD.log_prob === null ? null : each)} each (geometric mean)`,
   };
+}
+
+function searchFacts({ beam, length_penalty, min_length, max_length, precision }) {
+  const how = beam === 1 ? "greedy (beam 1)" : `beam ${beam}, length penalty α = ${length_penalty}`;
+  const shortest = min_length ? `; no end before ${plural(min_length, "subword")}, whatever its rank` : "";
+  return `${how}, at most ${plural(max_length, "subword")} more than the source has${shortest}; in ${precision}`;
 }
 
 /** A menu of numbers that is kept in step with one property of the state. */
