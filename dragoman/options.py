@@ -38,10 +38,10 @@ class TranslateConfig(AligningConfig):
     format: Literal["text", "moses", "json"] = "text"
     """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
     ||| score"; json: one object a line."""
-    alignments: Literal["none", "words", "subwords"] = field(default="none", metadata={ALONE: "words"})
+    alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={ALONE: "auto"})
     """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
-    from 0; in JSON with the words). Words are what spaces separate; subwords suit languages without spaces. Without
-    a value: words."""
+    from 0; in JSON with the words). Words are what spaces separate; auto takes subwords for languages that are written
+    without spaces. Without a value: auto."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where the processor multiplies it faster."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"

@@ -99,4 +99,4 @@ def test_every_option_is_explained(config: type) -> None:
 def test_an_option_that_may_stand_alone_then_has_a_possible_value() -> None:
     (alignments,) = [field for field in fields(TranslateConfig) if ALONE in field.metadata]
     assert alignments.name == "alignments"
-    assert alignments.metadata[ALONE] in ("words", "subwords")
+    assert alignments.metadata[ALONE] in ("auto", "words", "subwords")

@@ -12,13 +12,16 @@ from typing import Literal
 from torch import Tensor
 
 from dragoman.text.languages import has_spaces
-from dragoman.text.subword import SubwordModel
+from dragoman.text.subword import SubwordModel, Vocabulary
 
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""
 
 Unit = Literal["words", "subwords"]
 """What is aligned: what spaces separate, or the model's own units, for languages without spaces."""
+
+Units = tuple[Unit, Unit]
+"""Of source and target."""
 
 NO_WORD = -1
 """The word of a subword that belongs to none: `</s>`."""
@@ -125,3 +128,20 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
             if source != NO_WORD:
                 totals[target][source] += mean[step][place]
     return [(row.index(max(row)), target) for target, row in enumerate(totals)]
+
+
+def align_sentences(
+    weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: Units
+) -> Alignment:
+    """The alignment of one sentence pair.
+
+    Args:
+        weights: cross-attention (H, T, S), which may have padding at the end.
+        source: ids, ending with EOS.
+        target: ids, ending with EOS.
+        vocabulary: that the ids are of.
+        units: what to link.
+    """
+    source_words, source_shown = split_into_words(source, vocabulary.source, units[0])
+    target_words, target_shown = split_into_words(target, vocabulary.target, units[1])
+    return Alignment(align(weights, source_words, target_words), source_shown, target_shown)

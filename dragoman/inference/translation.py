@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dragoman.inference.alignment import Alignment, Unit
+from dragoman.inference.alignment import Alignment, Units
 from dragoman.inference.rules import LengthPenalty
 
 
@@ -124,14 +124,14 @@ def _trace(choices: Sequence[Sequence[tuple[int, int]]], place: int) -> list[int
 
 
 def join_alignments(
-    parts: Sequence[Part], alignments: Sequence[Alignment], unit: Unit, target_spaced: bool
+    parts: Sequence[Part], alignments: Sequence[Alignment], units: Units, target_spaced: bool
 ) -> Alignment:
     """The alignment of a whole line from those of its parts.
 
     Args:
         parts: of the line, in order.
         alignments: of each part.
-        unit: what they link. A word that a cut goes through becomes one again.
+        units: of source and target, what they link. A word that a cut goes through becomes one again.
         target_spaced: whether a space stands between the translations of two parts.
     """
     links: dict[tuple[int, int], None] = {}
@@ -139,9 +139,9 @@ def join_alignments(
     target: list[str] = []
     spaced = True
     for part, alignment in zip(parts, alignments, strict=True):
-        spaced = spaced or part.source[:1].isspace() or unit == "subwords"
+        spaced = spaced or part.source[:1].isspace() or units[0] == "subwords"
         sources_before = _append(source, alignment.source, spaced)
-        targets_before = _append(target, alignment.target, target_spaced or unit == "subwords")
+        targets_before = _append(target, alignment.target, target_spaced or units[1] == "subwords")
         links |= {(s + sources_before, t + targets_before): None for s, t in alignment.links}
         spaced = part.source[-1:].isspace()
     return Alignment(list(links), source, target)

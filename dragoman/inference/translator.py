@@ -6,13 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
-from dragoman.inference.alignment import Alignment, Unit, align, alignment_layer, split_into_words, without_first_source
+from dragoman.inference.alignment import (
+    Alignment,
+    Unit,
+    Units,
+    align_sentences,
+    alignment_layer,
+    unit_of,
+    without_first_source,
+)
 from dragoman.inference.batching import in_batches
 from dragoman.inference.ctranslate2_engine import EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine, SearchEngine
@@ -186,7 +195,7 @@ class Translator:
         sources: Sequence[str],
         translations: Sequence[Translation],
         layer: int = 0,
-        unit: Unit = "words",
+        unit: Literal["auto"] | Unit = "auto",
         first_line: int = 1,
     ) -> list[Alignment]:
         """Which source word each word of a translation comes from, read off the cross-attention; in order.
@@ -197,7 +206,7 @@ class Translator:
             sources: raw lines.
             translations: their translations.
             layer: the decoder layer to look at, from 1; 0 for the one that `alignment_layer` recommends.
-            unit: words, which are what spaces separate, or subwords.
+            unit: words, which are what spaces separate, or subwords; auto is for each side what `unit_of` says.
             first_line: number of the first line; messages count from it.
 
         Raises:
@@ -205,6 +214,8 @@ class Translator:
             DragomanError: a line is longer than the model can take.
         """
         name = f"decoder.{self._aligning_layer(layer)}.cross_attention"
+        sides = (self.direction.source, self.direction.target)
+        units = (unit_of(sides[0]), unit_of(sides[1])) if unit == "auto" else (unit, unit)
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, translations, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
         numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
@@ -213,23 +224,25 @@ class Translator:
 
         def compute(batch: list[int]) -> list[Alignment]:
             _, maps = self.engine.force([encoded[i] for i in batch], [targets[i] for i in batch])
-            weights = maps[name].cpu()
-            return [self._align(row, encoded[i], targets[i], unit) for row, i in zip(weights, batch, strict=True)]
+            return [
+                align_sentences(weights, encoded[i], targets[i], self.vocabulary, units)
+                for weights, i in zip(maps[name].cpu(), batch, strict=True)
+            ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
         alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, _FORCE_CURE))
         return [
-            self._joined(translation.parts, list(islice(alignments, len(translation.parts))), unit)
+            self._joined(translation.parts, list(islice(alignments, len(translation.parts))), units)
             if translation.parts
             else next(alignments)
             for translation in translations
         ]
 
-    def _joined(self, parts: Sequence[Part], alignments: list[Alignment], unit: Unit) -> Alignment:
+    def _joined(self, parts: Sequence[Part], alignments: list[Alignment], units: Units) -> Alignment:
         """The alignment of a line from those of its parts; a tag that all begin with counts once."""
         if self.vocabulary.source.split_tag(parts[0].source)[0]:
             alignments[1:] = map(without_first_source, alignments[1:])
-        return join_alignments(parts, alignments, unit, has_spaces(self.direction.target))
+        return join_alignments(parts, alignments, units, has_spaces(self.direction.target))
 
     def inspect(
         self, sentence: str, config: SearchConfig | None = None, translation: str | None = None, layer: int = 0
@@ -284,12 +297,6 @@ class Translator:
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
-
-    def _align(self, weights: Tensor, source: list[int], target: list[int], unit: Unit) -> Alignment:
-        """The alignment of one sentence pair, ids with their EOS, from cross-attention (H, T, S) with padding."""
-        source_words, sources_shown = split_into_words(source, self.vocabulary.source, unit)
-        target_words, targets_shown = split_into_words(target, self.vocabulary.target, unit)
-        return Alignment(align(weights, source_words, target_words), sources_shown, targets_shown)
 
     def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
         """What to translate: lines that are not empty, in parts where they are too long."""

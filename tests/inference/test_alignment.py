@@ -4,7 +4,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.alignment import NO_WORD, Alignment, align, alignment_layer, unit_of, words_of
+from dragoman.config import EOS, TextConfig
+from dragoman.inference.alignment import (
+    NO_WORD,
+    Alignment,
+    align,
+    align_sentences,
+    alignment_layer,
+    unit_of,
+    words_of,
+)
+from dragoman.text.subword import Vocabulary
 
 
 def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
@@ -74,3 +84,14 @@ def test_languages_without_spaces_are_aligned_by_subwords() -> None:
 
 def test_the_recommended_layer_exists() -> None:
     assert [alignment_layer(layers) for layers in (1, 2, 3, 5, 6, 12)] == [0, 1, 2, 4, 4, 10]
+
+
+def test_each_side_is_aligned_in_units_of_its_own() -> None:
+    lines = [f"the cat number {i} runs" for i in range(50)]
+    vocabulary = Vocabulary.learn((lines, lines), TextConfig(vocab_size=300))
+    (ids,) = vocabulary.source.encode(["the cat"])
+    weights = torch.eye(len(ids) + 1)[None]
+    found = align_sentences(weights, [*ids, EOS], [*ids, EOS], vocabulary, ("words", "subwords"))
+    pieces = vocabulary.target.pieces(ids)
+    assert (found.source, found.target) == (["the", "cat"], pieces)
+    assert found.links == [(word, place) for place, word in enumerate(words_of(pieces))]

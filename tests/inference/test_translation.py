@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.alignment import Alignment
+from dragoman.inference.alignment import Alignment, Units
 from dragoman.inference.translation import Part, Translation, best_combinations, join_alignments, join_translations
 
 SCORES = st.lists(st.lists(st.integers(-8, 0).map(float), min_size=1, max_size=4), min_size=1, max_size=5)
@@ -24,6 +24,9 @@ def test_combinations_are_those_that_brute_force_finds(scores: list[list[float]]
     assert [total(choice) for choice in found] == expected
     assert len(set(found)) == len(found)
     assert set(found) <= set(everything)
+
+
+WORDS: Units = ("words", "words")
 
 
 def test_of_equal_combinations_the_first_candidates_come_first() -> None:
@@ -57,7 +60,7 @@ def test_links_of_parts_are_shifted_to_the_whole() -> None:
         Alignment([(1, 0), (0, 1)], ["the", "cat"], ["chat", "le"]),
         Alignment([(0, 0)], ["sat."], ["assis."]),
     ]
-    joined = join_alignments(parts, alignments, "words", target_spaced=True)
+    joined = join_alignments(parts, alignments, WORDS, target_spaced=True)
     assert joined.links == [(1, 0), (0, 1), (2, 2)]
     assert (joined.source, joined.target) == (["the", "cat", "sat."], ["chat", "le", "assis."])
 
@@ -68,18 +71,18 @@ def test_a_word_that_was_cut_is_one_again(parts: list[Part]) -> None:
         Alignment([(0, 0), (1, 1)], ["one", "super"], ["一", "超"]),
         Alignment([(0, 0), (1, 0)], ["market", "two"], ["市二"]),
     ]
-    joined = join_alignments(parts, alignments, "words", target_spaced=True)
+    joined = join_alignments(parts, alignments, WORDS, target_spaced=True)
     assert (joined.source, joined.target) == (["one", "supermarket", "two"], ["一", "超", "市二"])
     assert joined.links == [(0, 0), (1, 1), (1, 2), (2, 2)]
-    joined = join_alignments(parts, alignments, "words", target_spaced=False)
+    joined = join_alignments(parts, alignments, WORDS, target_spaced=False)
     assert joined.target == ["一", "超市二"]
     assert joined.links == [(0, 0), (1, 1), (2, 1)]  # two links that have become one are one
-    joined = join_alignments(parts, alignments, "subwords", target_spaced=False)
+    joined = join_alignments(parts, alignments, ("subwords", "subwords"), target_spaced=False)
     assert joined.source == ["one", "super", "market", "two"]
     assert joined.links == [(0, 0), (1, 1), (2, 2), (3, 2)]
 
 
 def test_a_space_at_the_beginning_of_a_part_separates_words_too() -> None:
     alignments = [Alignment([], ["a"], []), Alignment([], ["b"], [])]
-    assert join_alignments([Part("a", []), Part(" b", [])], alignments, "words", True).source == ["a", "b"]
-    assert join_alignments([Part("a", []), Part("b", [])], alignments, "words", True).source == ["ab"]
+    assert join_alignments([Part("a", []), Part(" b", [])], alignments, WORDS, True).source == ["a", "b"]
+    assert join_alignments([Part("a", []), Part("b", [])], alignments, WORDS, True).source == ["ab"]
