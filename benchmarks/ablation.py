@@ -40,6 +40,7 @@ VARIANTS = {
     "activation dropout 0.1": "--model.activation-dropout 0.1",
     "init gain 1": "--model.init-gain 1",
     "embedding gain 0.3": "--model.embedding-gain 0.3",
+    "embedding gain 0.5": "--model.embedding-gain 0.5",
     "pre-norm": "--model.norm pre --model.init-gain 1",
     "moving average 0.999": "--optimizer.ema-decay 0.999",
     "no average of checkpoints": "--validation.keep-last 1",
