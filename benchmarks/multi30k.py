@@ -19,7 +19,7 @@ from hardware import describe_hardware
 RESULT = Path(__file__).parent / "results" / "multi30k-en-de-small.json"
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out} "
-    "--preset small --max-minutes 15 --optimizer.schedule linear --validation.every 500"
+    "--preset small --model.embedding-gain 1 --max-minutes 15 --optimizer.schedule linear --validation.every 500"
 )
 EVALUATE = "evaluate {out} --test {data}/test_2016_flickr --beam 4 --json {out}/test_2016_flickr.json"
 

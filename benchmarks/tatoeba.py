@@ -20,7 +20,8 @@ from hardware import describe_hardware
 RESULT = Path(__file__).parent / "results" / "tatoeba-en-fr-small.json"
 TRAIN = (
     "train --source en --target fr --train {data} --out {out} "
-    "--preset small --model.init-gain 1 --max-minutes {minutes} --optimizer.schedule linear --validation.every 1000"
+    "--preset small --model.embedding-gain 1 --model.init-gain 1 --max-minutes {minutes} "
+    "--optimizer.schedule linear --validation.every 1000"
 )
 TRANSLATE = "translate {out} {out}/everyday.en"
 SENTENCES = [

@@ -23,7 +23,7 @@ from peers.training_contest import shape_of
 
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out} --preset small "
-    "--max-minutes 4 --optimizer.schedule linear --text.vocab-size {vocabulary}"
+    "--model.embedding-gain 1 --max-minutes 4 --optimizer.schedule linear --text.vocab-size {vocabulary}"
 )
 TEST = "test_2016_flickr"
 LENGTH_PENALTY = 0.0

@@ -44,7 +44,8 @@ SCHEDULE: Final = "linear"
 VALIDATE_EVERY = 500
 TRAIN = (
     f"train --source {LANGUAGES[0]} --target {LANGUAGES[1]} --train {{data}}/train --valid {{data}}/val --out {{out}} "
-    f"--preset {PRESET} --max-steps {{steps}} --optimizer.schedule {SCHEDULE} --validation.every {VALIDATE_EVERY}"
+    f"--preset {PRESET} --model.embedding-gain 1 --max-steps {{steps}} "
+    f"--optimizer.schedule {SCHEDULE} --validation.every {VALIDATE_EVERY}"
 )
 BEAM = 4
 EVALUATE = f"evaluate {{out}} --test {{test}} --beam {BEAM} --json {{scores}}"
