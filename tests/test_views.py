@@ -8,12 +8,13 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder
 from dragoman.cli import main
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.figures.gallery import GALLERY
@@ -74,12 +75,50 @@ def test_every_form_on_request_and_nothing_else(
     assert "word1 and" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
     wishes = ["--npz", "new/arrays.npz", "--png", "pictures", "--out", "deep/er/page.html", "--text", "true"]
-    assert call("inspect", folder, "word1 and", "--max-length", 5, *wishes) == 0
+    assert call("inspect", folder, "word1 and", "--max-length", 5, "--json", "all.json", *wishes) == 0
     with np.load(tmp_path / "new" / "arrays.npz") as arrays:
         assert set(arrays.files) >= BLOCKS
+        words = {side: int(arrays[f"{side}_words"].max()) for side in ("source", "target")}
+        assert len(arrays["source_words"]) == len(arrays["source_pieces"])
+        assert all(s <= words["source"] and t <= words["target"] for s, t in arrays["alignment"])
+        steps = len(arrays["outputs"])
+        assert len(arrays["ranks"]) == len(arrays["probabilities"]) == len(arrays["target_words"]) == steps
+    record = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert record["source"] == "word1 and"
+    assert len(record["predictions"]) == steps
+    assert len(record["candidates"]) == record["facts"]["search"]["beam"] == 4
+    assert record["facts"]["search"]["max_length"] == 5
+    assert "maps" not in record
     pictures = {path.stem: path.read_bytes()[:6] for path in (tmp_path / "pictures").iterdir()}
     assert pictures == dict.fromkeys([*BLOCKS, "overview"], PNG)
     assert (tmp_path / "deep" / "er" / "page.html").is_file()
+
+
+def test_a_sentence_that_translate_would_split_is_said_to_be_one(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained = ModelFolder.load(folder)
+    direction = replace(trained.direction, facts={LONGEST_FACT: 4})
+    ModelFolder(trained.model, trained.vocabulary, direction).save(tmp_path / "short")
+    sentence = "word1 and word2 and word3"
+    assert call("inspect", tmp_path / "short", sentence, "--max-length", 5, "--text") == 0
+    assert "more than any in training (4): translate would split it" in capsys.readouterr().err
+    assert call("inspect", folder, sentence, "--max-length", 5, "--text") == 0
+    assert "split" not in capsys.readouterr().err
+
+
+def test_the_search_is_computed_in_the_precision_of_translate_and_what_is_shown_in_fp32(
+    folder: Path, tmp_path: Path
+) -> None:
+    for precision in ("fp32", "bf16"):
+        made = tmp_path / precision
+        arguments = ["--max-length", 5, "--precision", precision, "--json", f"{made}.json", "--npz", f"{made}.npz"]
+        assert call("inspect", folder, "word1 and", *arguments) == 0
+        facts = json.loads(made.with_suffix(".json").read_text(encoding="utf-8"))["facts"]
+        assert facts["search"]["precision"] == precision
+        with np.load(f"{made}.npz") as arrays:
+            for block in BLOCKS:
+                np.testing.assert_allclose(arrays[block].sum(axis=-1), 1.0, atol=1e-5)
 
 
 def test_an_empty_translation_is_one_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
