@@ -77,6 +77,6 @@ def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:
     out = exported(tmp_path, "argos")
-    python = environment(tmp_path / "env", "argostranslate")
+    python = environment(tmp_path / "env", "argostranslate>=1.10")
     (expected,) = Translator(small_model()).translate(LINES[6:7])
     assert run_the_card(python, out, LINES[6], WITHOUT_DOWNLOADS).strip() == expected.text

@@ -12,7 +12,7 @@ from dragoman.config import DragomanError
 from dragoman.extras import needed
 from dragoman.text.subword import JOINT_FILE
 
-_ARGOS_VERSION = "1.9"  # the first that needs no Stanza model in the package to find the sentences of a text
+_ARGOS_VERSION = "1.10"  # the first that puts characters together which subwords spell in bytes
 
 
 def package_name(loaded: ModelFolder, version: str) -> str:

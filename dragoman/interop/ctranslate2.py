@@ -22,6 +22,7 @@ from dragoman.text.subword import SPECIALS, SubwordModel
 Arrays = dict[str, "np.ndarray[Any, np.dtype[np.float32]]"]
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
+_MOST_READ = 1024  # subwords that CTranslate2 reads by itself; it writes 256
 _UNK, _BOS, _EOS = SPECIALS[1:]
 
 
@@ -81,10 +82,14 @@ def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def _positions(config: ModelConfig, weights: Arrays, language: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The table of positions (max_length, D). Left to itself, CTranslate2 would take sinusoids in two halves."""
+    """The table of positions (max_length or more, D).
+
+    Left to itself, CTranslate2 would take sinusoids in two halves. Who asks for no other limit, as Argos does, can have
+    it read and write beyond a small max_length, where it would otherwise stop with an error.
+    """
     if config.positions == "learned":
         return weights[f"{language}_positions.table"]
-    return _array(sinusoids(config.max_length, config.d_model, config.positions))
+    return _array(sinusoids(max(config.max_length, _MOST_READ), config.d_model, config.positions))
 
 
 def _pieces(subwords: SubwordModel) -> list[str]:

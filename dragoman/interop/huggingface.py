@@ -14,8 +14,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import ModelFolder
-from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig
+from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, ModelFolder
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.interop.marian import Weights, in_halves, layers_to_marian
 from dragoman.text.subword import SPECIALS, SubwordModel
 
@@ -45,7 +45,7 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     if separate:
         _write_json(out / "target_vocab.json", _numbered(target))
     _write_json(out / "config.json", _model_config(config))
-    _write_json(out / "generation_config.json", _generation_config(config))
+    _write_json(out / "generation_config.json", _generation_config(loaded))
     _write_json(out / "tokenizer_config.json", _tokenizer_config(loaded, separate))
     _write_json(out / "special_tokens_map.json", _SPECIAL_TOKENS)
 
@@ -118,12 +118,15 @@ def _model_config(config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def _generation_config(config: ModelConfig) -> dict[str, Any]:
+def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
+    """How to search where nothing else is said, no longer than for the longest sentence that the model has seen."""
+    seen = loaded.direction.facts.get(LONGEST_FACT)
+    longest = seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN
     return {
         "num_beams": 4,
         "early_stopping": False,
         "length_penalty": 0.6,
-        "max_length": config.max_length,
+        "max_length": min(longest + SearchConfig().max_length + 1, loaded.model.config.max_length),
         "pad_token_id": PAD,
         "eos_token_id": EOS,
         "forced_eos_token_id": EOS,

@@ -38,6 +38,7 @@ def test_a_package_holds_what_argos_looks_for(tmp_path: Path) -> None:
     assert (metadata["from_code"], metadata["from_name"]) == ("en", "English")
     assert (metadata["to_code"], metadata["to_name"]) == ("pt-BR", "Portuguese (Brazil)")
     assert metadata["package_version"] == "1.2"
+    assert metadata["argos_version"] == "1.10"
 
 
 def test_a_language_without_a_name_is_its_code(tmp_path: Path) -> None:

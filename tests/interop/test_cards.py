@@ -61,3 +61,19 @@ def test_a_card_says_who_trained_the_model() -> None:
     facts = {"fine-tuned from": {"folder": "m", **arrived.direction.facts}, TEXT_FACT: "abc"}
     tuned = replace(loaded, direction=Direction("en", "no", facts))
     assert "imported into Dragoman from opus and fine-tuned there." in tuned._card()
+
+
+def test_a_card_says_what_happens_to_what_is_too_long_and_what_argos_needs() -> None:
+    loaded = small_model()
+    for target in ("ctranslate2", "huggingface", "onnx"):
+        assert "at most 63 subwords; what is beyond is left out." in card(loaded, target, "float32", PARITY)
+    assert "pip install 'argostranslate>=1.10'" in card(loaded, "argos", "float32", PARITY)
+
+
+def test_nothing_that_a_model_says_of_itself_becomes_a_program() -> None:
+    loaded = small_model()
+    object.__setattr__(loaded.direction, "target", 'ne"); print("')  # whatever lets it pass
+    text = card(loaded, "argos", "float32", PARITY, 'translate-en_ne"); print("-1_0')
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    assert sum(isinstance(call, ast.Name) and call.id == "print" for call in calls) == 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dragoman.inference.engine import Engine
 from dragoman.interop import ctranslate2
 from dragoman.interop.parity import Parity, Sample, prove
 from dragoman.interop.sides import CTranslate2Side
+from dragoman.model.transformer import Transformer
 from dragoman.text.subword import Vocabulary
 
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
@@ -70,3 +72,14 @@ def test_the_proof_notices_a_wrong_weight(tmp_path: Path, monkeypatch: pytest.Mo
     parity = exported(loaded, tmp_path / "out")
     assert not parity.passed
     assert parity.examples
+
+
+def test_its_own_limits_are_within_the_positions(tmp_path: Path) -> None:
+    """Argos asks for no others."""
+    loaded = small_model()
+    short = Transformer(replace(loaded.model.config, max_length=16)).eval()
+    short.load_state_dict(loaded.model.state_dict())
+    ctranslate2.write_model(replace(loaded, model=short), tmp_path)
+    translator = library.Translator(str(tmp_path), intra_threads=1)
+    (found,) = translator.translate_batch([["▁a"] * 2000], beam_size=1)
+    assert found.hypotheses[0]

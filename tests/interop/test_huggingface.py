@@ -7,6 +7,7 @@ import pytest
 import torch
 from small_models import LINES, small_model
 
+from dragoman.checkpoint import LONGEST_FACT
 from dragoman.config import BOS, EOS, DragomanError
 from dragoman.interop.huggingface import write_model
 
@@ -53,6 +54,14 @@ def test_generate_starts_and_ends_as_dragoman(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "generation_config.json").read_text())
     assert (config["decoder_start_token_id"], config["eos_token_id"]) == (BOS, EOS)
     assert config["suppress_tokens"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("most", "seen", "limit"), [(64, 30, 64), (256, 30, 81), (256, None, 179)])
+def test_generate_stops_where_the_model_has_seen_nothing_so_long(
+    most: int, seen: int | None, limit: int, tmp_path: Path
+) -> None:
+    write_model(small_model(max_length=most).with_facts({LONGEST_FACT: seen}), tmp_path)
+    assert json.loads((tmp_path / "generation_config.json").read_text())["max_length"] == limit
 
 
 @pytest.mark.parametrize(
