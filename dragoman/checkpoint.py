@@ -32,8 +32,10 @@ EXPORT_FILE = "dragoman.json"
 CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
-_RUN_FILES = (CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE,
-              METRICS_FILE, RUN_FILE, REPORT_FILE)  # fmt: skip
+_VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
+MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *_VOCABULARY_FILES)
+"""What a model folder can have; never all of it."""
+_RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
 RUN_FACT, SETTINGS_FACT = "whole run", "settings (SHA-256)"
@@ -48,6 +50,8 @@ LONGEST_UNKNOWN = 128
 """What stands for it where a model from elsewhere does not say: few sentences are longer."""
 IMPORTED_FACT = "imported from"
 """Among a model's facts: the folder that another toolkit's model came from."""
+_CODE = re.compile(r"[^\s/\\\"'`]+")
+_MOST_POSITIONS = 2**29  # numbers in a table of positions, two gigabytes: who says more is damaged
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,14 @@ class Direction:
     """Target language code."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Training data fingerprint, steps, scores with their signatures, …; JSON values only."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no code: codes go into the names of files and into programs."""
+        for code in (self.source, self.target):
+            if not (isinstance(code, str) and code.isprintable() and _CODE.fullmatch(code)):
+                raise ConfigError(f"{code!r} is no language code")
+        if not isinstance(self.facts, dict):
+            raise ConfigError("facts are no mapping")
 
 
 @dataclass
@@ -80,15 +92,15 @@ class ModelFolder:
         folder = Path(folder)
         settings = _read_config(folder)
         vocabulary = Vocabulary.load(folder)
-        known = settings.get("checksums", {})
-        for name, content in vocabulary.files().items():
-            if isinstance(known, dict) and known.get(name, _sha256(content)) != _sha256(content):
+        known = settings.get("checksums")
+        for name, content in vocabulary.files().items() if isinstance(known, dict) and known else ():
+            if name not in known:
+                raise DragomanError(f"{folder / name}: of another model ({CONFIG_FILE} does not name it); move it away")
+            if known[name] != _sha256(content):
                 raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
         try:
             config = ModelConfig(**settings["model"])
             direction = Direction(settings["source"], settings["target"], settings.get("facts", {}))
-            if not (isinstance(direction.source + direction.target, str) and isinstance(direction.facts, dict)):
-                raise TypeError("source and target are language codes, facts a mapping")
         except (KeyError, TypeError, ConfigError) as error:
             raise DragomanError(f"{folder / CONFIG_FILE}: not a usable configuration ({error})") from None
         sizes = (len(vocabulary.source), len(vocabulary.target))
@@ -100,6 +112,8 @@ class ModelFolder:
     def save(self, folder: Path) -> None:
         """Write the model folder, as write_together does; the weights come last: only with them it is a model.
 
+        Subword models that were there before go: what is beside the weights is theirs.
+
         Raises:
             DragomanError: the folder can't be written; its earlier files are intact.
         """
@@ -107,6 +121,8 @@ class ModelFolder:
         weights = _serialise(dict(self.model.named_parameters()))
         files = self.vocabulary.files() | self._description() | {WEIGHTS_FILE: weights}
         write_together({folder / name: content for name, content in files.items()})
+        for name in set(_VOCABULARY_FILES) - files.keys():
+            (folder / name).unlink(missing_ok=True)
 
     def save_description(self, folder: Path) -> None:
         """Write only what is known about the model, beside the weights that are there; errors as for save."""
@@ -122,8 +138,9 @@ class ModelFolder:
             "facts": self.direction.facts,
             "checksums": {name: _sha256(content) for name, content in self.vocabulary.files().items()},
         }
-        content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-        return {CONFIG_FILE: content.encode(), CARD_FILE: self._card().encode()}
+        card = self._card().encode()
+        content = json.dumps(settings | {"card": _sha256(card)}, indent=2, ensure_ascii=False) + "\n"
+        return {CONFIG_FILE: content.encode(), CARD_FILE: card}
 
     def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
         """The same model with more known about it."""
@@ -164,6 +181,8 @@ def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -
         DragomanError: weights and configuration do not fit, or no memory holds such a model.
     """
     try:
+        if config.max_length * config.d_model > _MOST_POSITIONS:
+            raise MemoryError
         model = _empty_model(config, weights, folder / WEIGHTS_FILE)
     except (RuntimeError, TypeError, MemoryError):
         raise DragomanError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
@@ -324,15 +343,15 @@ def remove_run(folder: Path) -> None:
 
 def refuse_to_overwrite(folder: Path) -> None:
     """Raise DragomanError where saving an average would write over anything but an earlier average."""
-    in_the_way = [name for name in (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE) if (folder / name).exists()]
-    if not in_the_way:
-        return
+    in_the_way = [name for name in MODEL_FILES if (folder / name).exists()]
+    of_a_run = [name for name in (RUN_FILE, LOCK_FILE, CHECKPOINTS) if (folder / name).exists()]
     try:
-        unfinished, facts = not (folder / WEIGHTS_FILE).exists(), _read_config(folder).get("facts", {})
-    except DragomanError:
-        unfinished, facts = False, {}
-    if not unfinished and AVERAGE_FACT not in facts:
-        raise DragomanError(f"{folder}: already has {' and '.join(in_the_way[:2])}; choose another --out")
+        average = in_the_way and AVERAGE_FACT in _read_config(folder).get("facts", {})
+    except (DragomanError, TypeError):
+        average = False
+    if of_a_run or (in_the_way and not average):
+        names = " and ".join((in_the_way or of_a_run)[:2])
+        raise DragomanError(f"{folder}: already has {names}; choose another --out")
 
 
 def refuse_strange_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ from faults import complaint, contents, cut, cut_header, empty, full_disk, grow,
 from torch import Tensor
 
 from dragoman.checkpoint import (
+    AVERAGE_FACT,
     Direction,
     ModelFolder,
     average_weights,
@@ -25,6 +26,7 @@ from dragoman.checkpoint import (
     list_checkpoints,
     put_weights,
     read_weights,
+    refuse_to_overwrite,
     remove_run,
     save_weights,
 )
@@ -140,6 +142,34 @@ def test_new_facts_join_the_known_ones(saved: Path) -> None:
 def test_the_folder_holds_what_it_promises_and_nothing_else(saved: Path) -> None:
     expected = {"config.json", "model.safetensors", "sentencepiece.model", "README.md"}
     assert {path.name for path in saved.iterdir()} == expected
+
+
+def test_subwords_of_an_earlier_model_go_with_it(saved: Path) -> None:
+    other = model_folder("separate")
+    other.save(saved)
+    assert {path.name for path in saved.iterdir()} == {
+        "config.json", "model.safetensors", "source.spm", "target.spm", "README.md",
+    }  # fmt: skip
+    assert ModelFolder.load(saved).vocabulary.files() == other.vocabulary.files()
+
+
+def test_subwords_that_the_model_was_not_saved_with_are_refused(tmp_path: Path) -> None:
+    """As after a copy over an earlier model."""
+    folder = model_folder("separate")
+    folder.save(tmp_path)
+    joint = tmp_path / "sentencepiece.model"
+    joint.write_bytes(folder.vocabulary.source.serialized)
+    assert "sentencepiece.model: of another model" in complaint(lambda: ModelFolder.load(tmp_path))
+    joint.unlink()
+    assert ModelFolder.load(tmp_path).vocabulary.files() == folder.vocabulary.files()
+
+
+@pytest.mark.parametrize("code", ['en"); print("', "../en", "e\nn", "", "a b", "e\\n"])
+def test_what_is_no_language_code_is_refused(code: str, saved: Path) -> None:
+    change_config(saved, source=code)
+    assert "is no language code" in complaint(lambda: ModelFolder.load(saved))
+    for good in ("en", "pt-BR", "zh_TW", "de.clean", "中文"):
+        assert Direction(good, "x").source == good
 
 
 # ---- damage
@@ -416,6 +446,21 @@ def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path])
     assert str(checkpoints[2]) in complaint(lambda: average_weights(checkpoints))
 
 
+@pytest.mark.parametrize("name", ["train.yaml", ".lock", "checkpoints", "sentencepiece.model", "source.spm"])
+def test_an_average_is_not_saved_among_the_files_of_a_run_that_is_not_done(name: str, tmp_path: Path) -> None:
+    refuse_to_overwrite(tmp_path)
+    (tmp_path / name).touch()
+    assert f"already has {name}; choose another --out" in complaint(lambda: refuse_to_overwrite(tmp_path))
+
+
+def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:
+    assert "already has model.safetensors and config.json" in complaint(lambda: refuse_to_overwrite(saved))
+    ModelFolder.load(saved).with_facts({AVERAGE_FACT: "step-00000010"}).save(saved)
+    refuse_to_overwrite(saved)
+    (saved / "model.safetensors").unlink()
+    refuse_to_overwrite(saved)  # its saving was interrupted
+
+
 def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path) -> None:
     steps = [30, 4, 1000, 99_999_999]
     paths = {step: random_weights(checkpoint_path(tmp_path, step), 1) for step in steps}
@@ -503,6 +548,13 @@ def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: 
 def test_a_configuration_of_a_gigantic_model_costs_neither_time_nor_memory(name: str, saved: Path) -> None:
     change_config(saved, **{name: 10**12})
     assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("length", [10**8, 10**30])
+def test_a_table_of_positions_beyond_all_memory_is_not_made(length: int, saved: Path) -> None:
+    change_config(saved, max_length=length)
+    assert "beyond all memory" in complaint(lambda: ModelFolder.load(saved))
 
 
 def test_subwords_of_another_model_of_the_same_size_are_noticed(saved: Path) -> None:
