@@ -8,7 +8,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
@@ -17,9 +17,9 @@ from pathlib import Path
 import torch
 import yaml
 
-from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, RUN_FILE, ModelFolder
+from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, MODEL_FILES, RUN_FILE, ModelFolder
 from dragoman.config import DragomanError
-from dragoman.exported import describe, refuse_to_replace
+from dragoman.exported import describe, own_files, refuse_to_replace
 from dragoman.files import make_folder
 from dragoman.inference.engine import Engine
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
@@ -32,17 +32,18 @@ from dragoman.text.corpus import read_pairs
 from dragoman.text.subword import Vocabulary
 
 _RANDOM_LENGTHS = (3, 30)  # subwords of a line that is made up
+_TRIES = 100  # for each line that is made up: bytes rarely spell characters
 _SUSPICIOUS_BLEU = 1.0
 
 
 def export_model(config: ExportConfig) -> int:
     """Export a model folder; returns the exit code, 1 where the proof fails."""
-    loaded = ModelFolder.load(config.folder)
-    refuse_to_replace(Path(config.out), config.to)
+    loaded, out = ModelFolder.load(config.folder), Path(config.out)
+    refuse_to_replace(out, loaded, config.to)
     if config.to == "argos":
         argos.require_packable(loaded)
     sample = _sample(config, loaded, Path(config.folder))
-    with _staging(Path(config.out), EXPORT_FILE) as folder:
+    with _staging(out, EXPORT_FILE, own_files(out)) as folder:
         if config.quantization != "float32" and sample.references is None:
             _say("without references there is no BLEU to tell rounding from faults: first the same in float32")
             _prove_in_float32(loaded, config, sample)
@@ -66,8 +67,10 @@ def export_model(config: ExportConfig) -> int:
 def import_model(config: ImportConfig) -> int:
     """Import a folder; returns the exit code, 1 where the proof fails."""
     arrival = read_marian(Path(config.folder), config.source, config.target)
+    out = Path(config.out)
+    refuse_to_replace(out, arrival.loaded)
     sample = _sample(config, arrival.loaded, Path(config.folder))
-    with _staging(Path(config.out), PARITY_FILE) as folder:
+    with _staging(out, PARITY_FILE, MODEL_FILES) as folder:
         _prove(arrival.loaded, HuggingFaceSide(Path(config.folder), arrival.rows, arrival.absent), sample, folder)
         arrival.loaded.save(folder)
     _say(f"imported into {config.out}")
@@ -129,9 +132,9 @@ def _first_difference(parity: Parity) -> str:
 
 def _sample(config: ProofConfig, loaded: ModelFolder, folder: Path) -> Sample:
     """The sentences to compare on: short enough for the model, from the text at hand."""
-    texts = config.valid or _validation_text(folder)
+    texts, longest = config.valid or _validation_text(folder), loaded.model.config.max_length - 1
     if texts:
-        direction, longest = loaded.direction, loaded.model.config.max_length - 1
+        direction = loaded.direction
         pairs = (pair for pair in read_pairs(texts, direction.source, direction.target) if all(map(str.strip, pair)))
         fitting = (pair for pair in pairs if len(loaded.vocabulary.source.encode([pair[0]])[0]) < longest)
         if found := list(islice(fitting, config.sentences)):
@@ -139,7 +142,10 @@ def _sample(config: ProofConfig, loaded: ModelFolder, folder: Path) -> Sample:
             return Sample([source for source, _ in found], [target for _, target in found], names)
         raise DragomanError(f"{', '.join(texts)}: no sentences that the model could translate")
     _say("no text to compare on: lines of random subwords; --valid names a better one")
-    return Sample(_random_lines(loaded.vocabulary, config.sentences), None, "random subwords")
+    lines = _random_lines(loaded.vocabulary, config.sentences, longest)
+    if not lines:
+        raise DragomanError(f"no random subwords make a line below {longest:,} subwords; name a text with --valid")
+    return Sample(lines, None, "random subwords")
 
 
 def _validation_text(folder: Path) -> list[str]:
@@ -153,31 +159,46 @@ def _validation_text(folder: Path) -> list[str]:
     return [str(text) for text in texts]
 
 
-def _random_lines(vocabulary: Vocabulary, count: int) -> list[str]:
-    """Lines of subwords drawn at random, always the same ones."""
+def _random_lines(vocabulary: Vocabulary, count: int, longest: int) -> list[str]:
+    """Lines of fewer than longest subwords, drawn at random, always the same ones; fewer lines where few will do."""
     draw = random.Random(1)
     known = range(4, len(vocabulary.source))
     lines: list[str] = []
-    while len(lines) < count:
-        ids = draw.choices(known, k=draw.randint(*_RANDOM_LENGTHS))
+    for _ in range(_TRIES * count):
+        ids = draw.choices(known, k=draw.randint(*(min(length, max(1, longest - 1)) for length in _RANDOM_LENGTHS)))
         line = " ".join(vocabulary.source.decode([ids])[0].split())
-        if line.isprintable() and "\ufffd" not in line and line:
+        if not line.isprintable() or "\ufffd" in line or not line:
+            continue
+        if len(vocabulary.source.encode([line])[0]) < longest:
             lines.append(line)
+        if len(lines) == count:
+            break
     return lines
 
 
 @contextmanager
-def _staging(out: Path, mark: str) -> Iterator[Path]:
-    """A folder to write to, which takes the place of out when all is well; mark is the file that makes out ours."""
+def _staging(out: Path, mark: str, own: Collection[str]) -> Iterator[Path]:
+    """A folder to write to, which takes the place of out when all is well.
+
+    Args:
+        out: the place.
+        mark: the file that makes out an earlier result.
+        own: the files of an earlier result; nothing if it does not say.
+    """
     if out.exists() and not (out.is_dir() and ((out / mark).is_file() or not any(out.iterdir()))):
         raise DragomanError(f"{out}: already exists, and is not an earlier result of this verb; choose another --out")
+    if own:
+        _refuse_strangers(out, own)
     make_folder(out.parent)
     real, staging = Path(os.path.realpath(out)), out  # the place itself, which a link may only point to
+    if real.is_mount():
+        raise DragomanError(f"{out}: is where a disk is mounted, and can't be replaced; name a folder in it")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=real.parent) as place:
             staging = Path(place, "new")
             staging.mkdir()
             yield staging
+            _refuse_strangers(real, {*own, *(path.name for path in staging.iterdir())})
             _put(staging, real, Path(place, "old"))
     except DragomanError as error:
         raise DragomanError(str(error).replace(str(staging), str(out))) from None
@@ -185,17 +206,22 @@ def _staging(out: Path, mark: str) -> Iterator[Path]:
         raise DragomanError(f"{out}: can't be written ({error.strerror or error})") from None
 
 
-def _put(staging: Path, out: Path, before: Path) -> None:
-    """Let a new folder take the place of another one, which comes back where that fails."""
-    strangers = [path.name for path in out.iterdir() if not (staging / path.name).exists()] if out.exists() else []
+def _refuse_strangers(out: Path, own: Collection[str]) -> None:
+    """Raise DragomanError where a folder that is to be replaced has anything but these files."""
+    found = {path.name for path in out.iterdir()} if out.exists() else set()
+    strangers = sorted(found - {*own, PARITY_FILE})
     if strangers:
         raise DragomanError(f"{out}: has {strangers[0]}, which would be lost; choose another --out")
-    if out.exists():
-        out.rename(before)
+
+
+def _put(staging: Path, out: Path, before: Path) -> None:
+    """Let a new folder take the place of another one, which comes back where that fails or is interrupted."""
     try:
+        if out.exists():
+            out.rename(before)
         staging.rename(out)
-    except OSError:
-        if before.exists():
+    except BaseException:
+        if before.exists() and not out.exists():
             before.rename(out)
         raise
 

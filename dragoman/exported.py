@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, Direction, ModelFolder
+from dragoman.checkpoint import CARD_FILE, CONFIG_FILE, EXPORT_FILE, Direction, ModelFolder, imported_from
 from dragoman.config import VERSION, ConfigError, DragomanError, ModelConfig
 from dragoman.files import checksum
 
@@ -48,8 +48,7 @@ def read_description(folder: Path, verify: bool = False) -> tuple[Direction, Mod
     path = folder / EXPORT_FILE
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        direction = Direction(str(content["source"]), str(content["target"]), dict(content["facts"]))
-        config, known = ModelConfig(**content["model"]), dict(content.get("checksums", {}))
+        (direction, config), known = _model(content), dict(content.get("checksums", {}))
     except FileNotFoundError:
         raise DragomanError(f"{folder}: has no {EXPORT_FILE}; only folders that Dragoman exported work here") from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError) as error:
@@ -64,22 +63,51 @@ def read_description(folder: Path, verify: bool = False) -> tuple[Direction, Mod
 
 def exported_to(folder: Path) -> str:
     """What a folder was exported to; "" where that can't be read."""
-    return str(_legible(folder).get("format", ""))
+    return str(_legible(folder / EXPORT_FILE).get("format", ""))
 
 
-def refuse_to_replace(folder: Path, target: str) -> None:
-    """Raise DragomanError where an earlier export is of another kind than this target, or its card was edited."""
-    content, card = _legible(folder), folder / CARD_FILE
-    if content.get("format", target) != target:
+def own_files(folder: Path) -> set[str]:
+    """The names of the files that an export has written; none where there is no export, or an old one."""
+    known = _legible(folder / EXPORT_FILE).get("checksums")
+    return {*known, CARD_FILE, EXPORT_FILE} if isinstance(known, dict) and known else set()
+
+
+def refuse_to_replace(folder: Path, loaded: ModelFolder, target: str = "") -> None:
+    """Raise DragomanError where an earlier result is of another kind or model, or its card was edited.
+
+    Args:
+        folder: with an earlier export or import, or none.
+        loaded: the model that is to take its place.
+        target: what it is exported to; nothing where it was imported.
+    """
+    content, card = _legible(folder / (EXPORT_FILE if target else CONFIG_FILE)), folder / CARD_FILE
+    if target and content.get("format", target) != target:
         raise DragomanError(f"{folder}: an export for {content['format']}; choose another --out")
+    try:
+        before, config = _model(content)
+    except (ValueError, KeyError, TypeError, ConfigError):
+        before, config = loaded.direction, loaded.model.config  # nothing is known
+    if _origin(before) != _origin(loaded.direction) or config.shape() != loaded.model.config.shape():
+        raise DragomanError(f"{folder}: another model is there ({' '.join(_origin(before))}); choose another --out")
     if content.get("card") and card.is_file() and checksum(card) != content["card"]:
         raise DragomanError(f"{card}: was edited, and would be written over; choose another --out, or move it away")
 
 
-def _legible(folder: Path) -> dict[str, Any]:
-    """The content of dragoman.json; nothing where there is none, or a damaged one."""
+def _model(content: dict[str, Any]) -> tuple[Direction, ModelConfig]:
+    direction = Direction(str(content["source"]), str(content["target"]), dict(content["facts"]))
+    return direction, ModelConfig(**content["model"])
+
+
+def _origin(direction: Direction) -> tuple[str, ...]:
+    """What tells models apart for people: languages, and where it is from if that is another toolkit."""
+    imported = imported_from(direction.facts)
+    return direction.source, "→", direction.target, *([f"imported from {imported}"] if imported else [])
+
+
+def _legible(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; nothing where there is none, or a damaged one."""
     try:
-        content = json.loads((folder / EXPORT_FILE).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

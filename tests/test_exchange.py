@@ -6,17 +6,22 @@ import signal
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import yaml
 from small_models import LINES, small_model
 
-from dragoman.checkpoint import ModelFolder
+from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import main
-from dragoman.config import DragomanError, SearchConfig
+from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.exchange import _random_lines, _staging
 from dragoman.inference.translator import Translator
-from dragoman.interop import ctranslate2
+from dragoman.interop import ctranslate2, huggingface
+from dragoman.model.transformer import Transformer
 
 NEEDED = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "ctranslate2", "onnx": "onnxruntime"}
 
@@ -158,6 +163,98 @@ def test_a_folder_comes_back_where_the_new_one_can_not_take_its_place(
     assert "can't be written (Device or resource busy)" in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert sorted(path.name for path in model.parent.iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit(143), OSError(errno.EBUSY, "busy")], ids=repr)
+@pytest.mark.parametrize("moved", ["out", "new"])
+def test_whoever_interrupts_has_the_earlier_export_or_the_new_one(
+    ending: BaseException, moved: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal can arrive when one folder has gone and the other has not come."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "parity.json").write_text("old")
+    rename = Path.rename
+
+    def interrupted(self: Path, target: Path) -> Path:
+        found = rename(self, target)
+        if self.name == moved:
+            raise ending
+        return found
+
+    def write() -> None:
+        with _staging(out, "parity.json", ()) as folder:
+            (folder / "parity.json").write_text("new")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", interrupted)
+        with pytest.raises((KeyboardInterrupt, SystemExit, DragomanError)):
+            write()
+    assert (out / "parity.json").read_text() == ("old" if moved == "out" else "new")
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_disk_is_not_replaced_and_that_is_said_before_the_work(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = model.parent / "disk"
+    out.mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda self: self.name == "disk")
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]) == 1
+    told = capsys.readouterr().err
+    assert "disk: is where a disk is mounted, and can't be replaced; name a folder in it" in told
+    assert "comparing" not in told
+    assert not list(out.iterdir())
+
+
+def test_files_of_an_earlier_export_go_and_strangers_are_told_before_the_work(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = export(model, "ctranslate2")
+    described = json.loads((out / "dragoman.json").read_text())
+    described["checksums"]["source_vocabulary.json"] = "of a model with two vocabularies"
+    (out / "dragoman.json").write_text(json.dumps(described))
+    (out / "source_vocabulary.json").write_text("[]")
+    export(model, "ctranslate2")
+    assert not (out / "source_vocabulary.json").exists()
+    (out / "mine.txt").write_text("mine")
+    capsys.readouterr()
+    assert main(["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]) == 1
+    told = capsys.readouterr().err
+    assert "mine.txt, which would be lost" in told
+    assert "comparing" not in told
+
+
+def test_another_model_and_an_edited_card_are_not_replaced(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("transformers", reason="needs transformers")
+    marian, arrived, other = (model.parent / name for name in ("marian", "arrived", "other"))
+    marian.mkdir()
+    huggingface.write_model(small_model(), marian)
+    first = ["import", str(marian), "--out", str(arrived), "--sentences", "2"]
+    assert main(first) == 0
+    assert main(first) == 0, "the same again"
+    capsys.readouterr()
+    assert main([*first, "--target", "fr"]) == 1
+    assert "another model is there (en → ne imported from marian); choose another --out" in capsys.readouterr().err
+    (arrived / "README.md").write_text("my own words")
+    assert main(first) == 1
+    told = capsys.readouterr().err
+    assert "README.md: was edited" in told
+    assert "comparing" not in told
+    assert (arrived / "README.md").read_text() == "my own words"
+    replace(small_model(), direction=Direction("ne", "en")).save(other)
+    out = export(model, "ctranslate2")
+    assert main(["export", str(other), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]) == 1
+    assert "another model is there (en → ne); choose another --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("longest", [2, 5, 15])
+def test_made_up_lines_are_short_enough_for_the_model(longest: int) -> None:
+    vocabulary = small_model().vocabulary
+    lines = _random_lines(vocabulary, 20, longest)
+    assert lines
+    assert all(0 < len(ids) < longest for ids in vocabulary.source.encode(lines))
+    assert _random_lines(vocabulary, 20, 1) == []
 
 
 def test_a_link_stays_a_link(model: Path) -> None:
@@ -330,33 +427,73 @@ def test_a_fault_in_a_quantized_export_shows_without_references(
     assert not (model.parent / "bad").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("to", ["ctranslate2", "onnx"])
-def test_the_card_of_a_model_that_was_imported_knows_its_subwords(to: str, model: Path) -> None:
-    """They are numbered by a list, and begin with a tag."""
+def run_card(out: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run the program on a card for a line; returns its variables."""
+    code, names = (out / "README.md").read_text().split("```python\n")[1].split("```")[0], dict[str, Any]()
+    assert '"…"' in code
+    with monkeypatch.context() as patch:
+        patch.chdir(out)
+        exec(code.replace('"…"', repr(line)), names)
+    return names
+
+
+PROGRAMS = ["ctranslate2", "huggingface", pytest.param("onnx", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+@pytest.mark.parametrize("most", [16, 64])
+def test_the_program_on_a_card_keeps_the_limits_of_the_model(
+    to: str, most: int, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here of one that never ends a translation; most is what it has positions for."""
+    learnt = small_model(softmax_bias=True)
+    endless = Transformer(replace(learnt.model.config, max_length=most)).eval()
+    endless.load_state_dict(learnt.model.state_dict())
+    with torch.no_grad():
+        endless.softmax.bias[EOS] = -100.0
+    replace(learnt, model=endless).save(model)
+    out = model.parent / to
+    pytest.importorskip(NEEDED[to], reason=f"needs {NEEDED[to]}")
+    assert main(["export", str(model), "--to", to, "--out", str(out), "--sentences", "2"]) == 0
+    for line in (LINES[2], " ".join(LINES[:12])):
+        read = min(len(learnt.vocabulary.source.encode([line])[0]) + 1, most)
+        names = run_card(out, line, monkeypatch)
+        if to == "ctranslate2":
+            written = len(names["results"][0].hypotheses[0])
+        elif to == "onnx":
+            written = len(names["tokens"]) - 1
+        else:
+            assert names["batch"]["input_ids"].shape[1] == read
+            written = names["model"].generate(**names["batch"], max_length=names["room"]).shape[1] - 2
+        assert 0 <= min(read + 50, most - 1) + 1 - written <= 2  # one library counts the end, another the beginning
+    for empty in ("", "  "):
+        capsys.readouterr()
+        run_card(out, empty, monkeypatch)
+        assert capsys.readouterr().out.strip() == ("" if to == "onnx" else "['']")
+
+
+@pytest.mark.parametrize("to", [PROGRAMS[0], PROGRAMS[2]])
+def test_the_card_of_a_model_that_was_imported_knows_its_subwords(
+    to: str, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are numbered by a list, and can begin with a tag."""
     pytest.importorskip("transformers", reason="needs transformers")
     from marian_folders import TAG, opus
 
-    imported = model.parent / "imported"
-    arguments = [
-        "import",
-        str(opus(model.parent / "opus")),
-        "--out",
-        str(imported),
-        "--target",
-        "ne",
-        "--sentences",
-        "5",
-    ]
-    assert main(arguments) == 0
-    out = export(imported, to)
-    line = f"{TAG} {LINES[4]}"
-    code = (out / "README.md").read_text().split("```python\n")[1].split("```")[0].replace("…", line)
-    run = subprocess.run([sys.executable, "-c", code], cwd=out, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    beam = {"ctranslate2": 4, "onnx": 1}[to]
-    (expected,) = Translator.load(imported).translate([line], SearchConfig(beam=beam, length_penalty=0.0))
-    assert run.stdout.strip() == (str([expected.text]) if to == "ctranslate2" else expected.text)
+    imported, folder = model.parent / "imported", opus(model.parent / "opus")
+    assert main(["import", str(folder), "--out", str(imported), "--target", "ne", "--sentences", "5"]) == 0
+    out, source = export(imported, to), Translator.load(imported).vocabulary.source
+    for line in (f"{TAG} {LINES[4]}", f">> {LINES[4]}", f">>deu<< {LINES[4]}", f">>{LINES[4]}<< a", ""):
+        names = run_card(out, line, monkeypatch)
+        cut = names["pieces"][0] if to == "ctranslate2" else [names["read"][i] for i in names["ids"][0][:-1]]
+        expected = source.pieces(source.encode([line])[0])
+        assert [piece if piece in source.listed else "<unk>" for piece in cut] == expected
+    capsys.readouterr()
+    run_card(out, f"{TAG} {LINES[4]}", monkeypatch)
+    config = SearchConfig(beam={"ctranslate2": 4, "onnx": 1}[to], length_penalty=0.0)
+    (whole,) = Translator.load(imported).translate([f"{TAG} {LINES[4]}"], config)
+    shown = capsys.readouterr().out.strip()
+    assert shown == (str([whole.text]) if to == "ctranslate2" else whole.text)
 
 
 @pytest.mark.slow
