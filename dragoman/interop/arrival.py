@@ -95,9 +95,13 @@ def _direction(folder: Path, source: str, target: str) -> Direction:
     source, target = source or str(names.get("source_lang") or ""), target or str(names.get("target_lang") or "")
     if not source or not target:
         raise ConfigError(f"{folder}: does not say its languages; give them with --source and --target")
+    known = {IMPORTED_FACT: folder.resolve().name}
     if (folder / EXPORT_FILE).is_file():
-        return Direction(source, target, read_description(folder)[0].facts)
-    return Direction(source, target, {IMPORTED_FACT: folder.resolve().name})
+        known = read_description(folder)[0].facts
+    try:
+        return Direction(source, target, known)
+    except ConfigError as error:
+        raise ConfigError(f"{folder}: {error}; give the right ones with --source and --target") from None
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -227,8 +231,12 @@ def _require_layers(config: ModelConfig, tensors: Weights, path: Path) -> None:
     """Raise DragomanError, in Marian's names, unless the layers are those of the configuration."""
     known = len(tensors) + 1  # more layers than tensors can't be, whatever a damaged configuration says
     encoder, decoder = min(config.num_encoder_layers, known), min(config.num_decoder_layers, known)
-    with torch.device("meta"):
-        model = Transformer(replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder))
+    shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder, max_length=1)  # no layer's matter
+    try:
+        with torch.device("meta"):
+            model = Transformer(shape)
+    except (RuntimeError, TypeError, OverflowError):
+        raise DragomanError(f"{path.parent}: its config.json speaks of a model beyond all memory") from None
     expected = {name: tuple(weight.shape) for name, weight in layers_to_marian(dict(model.named_parameters())).items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items() if layers_from_marian({name: tensor})}
     if differing := sorted(expected.keys() ^ found.keys()):

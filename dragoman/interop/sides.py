@@ -84,12 +84,11 @@ class HuggingFaceSide:
             try:
                 self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
                 self._model = library.AutoModelForSeq2SeqLM.from_pretrained(
-                    str(folder), dtype=torch.float32, local_files_only=True
-                ).eval()
-            except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-                reason = str(error).strip().split("\n", 1)[0]
-                raise DragomanError(f"{folder}: transformers can't load it ({reason})") from None
-        config = self._model.config
+                    str(folder), dtype=torch.float32, local_files_only=True, attn_implementation="eager"
+                ).eval()  # eager: or the folder's settings name what computes, even what has to be fetched
+            except Exception as error:  # of whatever kind its checks of settings and its imports raise
+                raise _refusal(folder, "load it", error) from None
+        self._folder, config = folder, self._model.config
         self.absent = absent
         if rows is not None:  # a folder may come with habits of its own, such as never repeating words
             never = {rows[1][token] for token in (PAD, UNK, BOS)} - {-1, config.eos_token_id}
@@ -108,7 +107,11 @@ class HuggingFaceSide:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """As OtherSide.encode."""
-        return [[self._from_source[i] for i in ids] for ids in self._tokenizer(list(lines))["input_ids"]]
+        try:
+            found = self._tokenizer(list(lines))["input_ids"]
+            return [[self._from_source[i] for i in ids] for ids in found]
+        except Exception as error:  # settings of a tokenizer are looked at only when it works
+            raise _refusal(self._folder, "cut text with it", error) from None
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """As OtherSide.decode."""
@@ -144,6 +147,11 @@ class HuggingFaceSide:
         """A row of generated ids, without the start, the end and what follows it."""
         ids = [self._from_target.get(i, PAD) for i in row[1:]]
         return ids[: ids.index(EOS)] if EOS in ids else ids
+
+
+def _refusal(folder: Path, what: str, error: Exception) -> DragomanError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return DragomanError(f"{folder}: transformers can't {what} ({reason})")
 
 
 class OnnxSide:

@@ -142,6 +142,35 @@ def test_what_transformers_can_not_load_is_one_sentence(broken: str, tmp_path: P
         HuggingFaceSide(folder, arrival.rows, arrival.absent)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("config.json", {"use_cache": "yes"}),
+        ("config.json", {"id2label": 3}),
+        ("config.json", {"dtype": "floatx"}),
+        ("tokenizer_config.json", {"added_tokens_decoder": "x"}),
+        ("tokenizer_config.json", {"model_max_length": "long"}),
+        ("tokenizer_config.json", {"tokenizer_class": "EsmTokenizer"}),
+    ],
+)
+def test_damaged_settings_are_one_sentence(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    """transformers raises errors of many kinds, some of them only when it cuts text."""
+    folder = opus(tmp_path / "opus")
+    arrival = read_marian(folder)
+    rewrite(folder / name, **changes)
+    with pytest.raises(DragomanError, match="transformers can't") as refusal:
+        HuggingFaceSide(folder, arrival.rows, arrival.absent).encode(LINES[:3])
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_folder_does_not_choose_what_computes(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    arrival = read_marian(folder)
+    rewrite(folder / "config.json", attn_implementation="nobody/kernels", _attn_implementation="nobody/kernels")
+    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
+    assert side._model.config._attn_implementation == "eager"
+
+
 def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
     path = folder / "model.safetensors"
     weights = safetensors.torch.load_file(path)
@@ -203,11 +232,14 @@ def rewrite(path: Path, **changes: Any) -> None:
         ("config.json", {"vocab_size": 7}, "vocab_size is 7 in config.json, but there are"),
         ("config.json", {"decoder_vocab_size": 7}, "decoder_vocab_size is 7 in config.json, but there are"),
         ("config.json", {"max_position_embeddings": 10**12}, "beyond all memory"),
+        ("config.json", {"max_position_embeddings": 10**30}, "beyond all memory"),
+        ("config.json", {"encoder_ffn_dim": 10**30, "decoder_ffn_dim": 10**30}, "beyond all memory"),
         ("config.json", {"transformers_weights": "adapter_model.bin"}, "has transformers_weights"),
         ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "has auto_map"),
         ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
         ("vocab.json", {"▁new": 0}, "each once"),
         ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),
+        ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "no language code; give the right ones with"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
