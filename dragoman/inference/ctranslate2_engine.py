@@ -106,7 +106,21 @@ class CTranslate2Engine:
         again = self._translate([sources[i] for i in wrong], config, limit, _NEVER_WRITTEN)
         for place, some in zip(wrong, again, strict=True):
             found[place] = some
-        return found
+        return self._rescored(sources, found, config) if config.min_length else found
+
+    def _rescored(
+        self, sources: list[list[int]], found: list[list[Hypothesis]], config: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses by the probability that the model gives them.
+
+        Where the end is forbidden, CTranslate2 normalises what is left, and tells more than that.
+        """
+        pairs = [(place, one.tokens) for place, some in enumerate(found) for one in some]
+        log_probs = self.score([sources[place] for place, _ in pairs], [[*tokens, EOS] for _, tokens in pairs])
+        rescored: list[list[Hypothesis]] = [[] for _ in found]
+        for (place, tokens), log_prob in zip(pairs, log_probs, strict=True):
+            rescored[place].append(_competing(tokens, log_prob, config))
+        return [_best_first(some) for some in rescored]
 
     def _translate(
         self, sources: list[list[int]], config: SearchConfig, limit: int, suppressed: list[list[str]] | None = None
@@ -116,7 +130,7 @@ class CTranslate2Engine:
             max_batch_size=_BATCH_TOKENS,
             batch_type="tokens",
             beam_size=config.beam,
-            num_hypotheses=config.beam if config.length_penalty else config.n_best,
+            num_hypotheses=config.beam if config.length_penalty or config.min_length else config.n_best,
             length_penalty=0,
             max_input_length=0,
             max_decoding_length=limit + 1,
@@ -125,7 +139,7 @@ class CTranslate2Engine:
             return_scores=True,
             return_end_token=True,
         )
-        return [self._competing(result, config, limit) for result in found]
+        return [self._hypotheses(result, config, limit) for result in found]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS."""
@@ -156,14 +170,21 @@ class CTranslate2Engine:
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
 
-    def _competing(self, result: Any, config: SearchConfig, limit: int) -> list[Hypothesis]:
-        penalty = LengthPenalty(config.length_penalty)
+    def _hypotheses(self, result: Any, config: SearchConfig, limit: int) -> list[Hypothesis]:
         found = []
         for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
             ids = self._vocabulary.target.ids(pieces)
             tokens = ids[:-1] if ids and ids[-1] == EOS else ids[:limit]  # one that found no end is longer by one
-            found.append(Hypothesis(tokens, log_prob, log_prob / penalty(len(tokens) + 1)))
-        return sorted(found, key=lambda hypothesis: -hypothesis.score)
+            found.append(_competing(tokens, log_prob, config))
+        return _best_first(found)
+
+
+def _competing(tokens: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
+    return Hypothesis(tokens, log_prob, log_prob / LengthPenalty(config.length_penalty)(len(tokens) + 1))
+
+
+def _best_first(some: list[Hypothesis]) -> list[Hypothesis]:
+    return sorted(some, key=lambda hypothesis: -hypothesis.score)
 
 
 def choose_engine(folder: Path, asked: EngineName) -> EngineName:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,23 @@ def test_alternatives_compete_by_dragomans_penalty(folder: Path, penalty: float)
             assert candidate.score == pytest.approx(
                 log_prob / LengthPenalty(penalty)(len(candidate.subwords) + 1), abs=1e-4
             )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_a_shortest_length_changes_no_probability(folder: Path, penalty: float) -> None:
+    """CTranslate2 itself takes the end away and normalises what is left."""
+    config = SearchConfig(beam=4, n_best=4, min_length=20, length_penalty=penalty)
+    exact, translator = Translator(small_model()), Translator.load(folder)
+    for line, found in zip(LINES[:12], translator.translate(LINES[:12], config), strict=True):
+        scores = [candidate.score for candidate in found.candidates]
+        assert scores == sorted(scores, reverse=True)
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        for candidate in found.candidates:
+            assert len(candidate.subwords) >= 20
+            (log_prob,) = exact.engine.score([source], [[*candidate.subwords, EOS]])
+            assert candidate.log_prob == pytest.approx(log_prob, abs=1e-3)
+        (alone,) = translator.translate([line], replace(config, n_best=1))
+        assert alone.subwords == found.subwords, "what is best does not depend on how many are asked for"
 
 
 def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:
