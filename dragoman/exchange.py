@@ -29,10 +29,10 @@ from dragoman.interop.parity import PARITY_FILE, OtherSide, Parity, Sample, prov
 from dragoman.interop.sides import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.options import ExportConfig, ImportConfig, ProofConfig
 from dragoman.text.corpus import read_pairs
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subword import SPECIALS, Vocabulary
 
 _RANDOM_LENGTHS = (3, 30)  # subwords of a line that is made up
-_TRIES = 100  # for each line that is made up: bytes rarely spell characters
+_TRIES = 100  # for each line that is made up
 _SUSPICIOUS_BLEU = 1.0
 
 
@@ -162,9 +162,11 @@ def _validation_text(folder: Path) -> list[str]:
 def _random_lines(vocabulary: Vocabulary, count: int, longest: int) -> list[str]:
     """Lines of fewer than longest subwords, drawn at random, always the same ones; fewer lines where few will do."""
     draw = random.Random(1)
-    known = range(4, len(vocabulary.source))
+    every = range(len(SPECIALS), len(vocabulary.source))
+    shown = zip(every, vocabulary.source.decode([[i] for i in every]), strict=True)
+    known = [i for i, text in shown if text.strip() and text.isprintable() and "\ufffd" not in text]
     lines: list[str] = []
-    for _ in range(_TRIES * count):
+    for _ in range(_TRIES * count if known else 0):
         ids = draw.choices(known, k=draw.randint(*(min(length, max(1, longest - 1)) for length in _RANDOM_LENGTHS)))
         line = " ".join(vocabulary.source.decode([ids])[0].split())
         if not line.isprintable() or "\ufffd" in line or not line:
