@@ -18,6 +18,7 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "mana
 FLOORS = [
     ["config", "presets", "options", "arguments", "reporting", "files", "fetching", "sources", "extras"],
     [
+        "text.forms",
         "text.corpus",
         "text.lexicon",
         "text.french",

@@ -58,6 +58,18 @@ def test_a_sentence_with_several_translations_is_on_one_side(
     assert f"left out: {left_out:,} with a source sentence that is held out already" in capsys.readouterr().err
 
 
+def test_sentences_that_differ_in_case_spaces_and_punctuation_are_on_one_side(tmp_path: Path) -> None:
+    forms = [str.upper, lambda s: f"« {s} »!", lambda s: s.replace(" ", "  – "), str.title]
+    again = [(form(source), target) for source, target in TEXT for form in forms]
+    found = divide(tmp_path / "out", write(tmp_path / "text.tsv", TEXT + again + [("!", "!"), ("?", "?")]))
+    numbers = {
+        part: {s for source, _ in pairs for s in source.split() if s.isdecimal()} for part, pairs in found.items()
+    }
+    assert not numbers["train"] & (numbers["valid"] | numbers["test"])
+    assert not numbers["valid"] & numbers["test"]
+    assert sum(map(len, found.values())) == 5 * len(TEXT) + 2, "nothing is lost"
+
+
 def test_windows_lines_marks_and_empty_sides_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for language, place in (("en", 0), ("fr", 1)):
         lines = [pair[place] for pair in TEXT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import os
@@ -22,6 +23,7 @@ import pytest
 import torch
 
 from dragoman.cli import VERBS, main
+from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import frames, sentences
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -301,6 +303,16 @@ def test_what_goes_wrong_is_said_in_these_words(
         assert main(["train", "--source", "en", "--target", "fr", "--train", text, "--out", "model"]) == 1
         said = capsys.readouterr().err.splitlines()[-1]
         assert f"`{said.removeprefix('dragoman: ')}`" in page, said
+
+
+def test_a_spreadsheet_becomes_the_text_that_was_typed_into_it() -> None:
+    typed = [('She said: "No."', "Elle a dit : « Non. »"), ("one\ntwo\tthree", "l’été\u202f!"), ("plain", "simple")]
+    with Path("table.txt").open("w", encoding="utf-16", newline="") as table:
+        csv.writer(table, "excel-tab").writerows(typed)
+    (snippet,) = snippets(FIRST.read_text(encoding="utf-8"))
+    exec(snippet.code, {})
+    expected = [tuple(re.sub(r"[\n\t]", " ", cell) for cell in row) for row in typed]
+    assert list(read_pairs(["all.tsv"], "en", "fr")) == expected
 
 
 # ------------------------------------------------------------------------------------------------- the glossary

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from dragoman.config import DragomanError
 from dragoman.text.corpus import Corpus, Pair, parse_json_row
 from dragoman.text.findings import Example, Rows, Sighting, excerpt, visible
-from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, WINDOWS_ENDS, Reason
+from dragoman.text.forms import FIRST_ROWS, is_quoted, is_torn, require_table, require_text
+from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 
 _BOM = "\ufeff"
 
@@ -164,7 +165,7 @@ def read_blocks(corpus: Corpus, size: int = BLOCK_PAIRS, limit: int | None = Non
         limit: stop before this many pairs.
 
     Raises:
-        DragomanError: a file is missing or damaged.
+        DragomanError: a file is missing or damaged; FormError where it is in another form.
     """
     line = 1
     blocks = _two_files(corpus, size) if len(corpus.paths) == 2 else _rows(corpus, size)
@@ -183,12 +184,14 @@ def read_line_blocks(path: Path, size: int = BLOCK_PAIRS) -> Generator[Lines]:
     """Yield the lines of a file in blocks; the last may be shorter.
 
     Raises:
-        DragomanError: the file is missing, or its gzip damaged.
+        DragomanError: the file is missing, or its gzip damaged; FormError where it is no text.
     """
     waiting, first = Lines([]), True
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             for data in _whole_lines(file):  # type: ignore[arg-type]
+                if first:
+                    require_text(data[: data.index(b"\n") + 1], str(path))
                 _append(waiting, _decode(data, first))
                 first = False
                 while len(waiting.texts) > size:
@@ -320,14 +323,19 @@ def _rows(corpus: Corpus, size: int) -> Generator[Block]:
                 pairs, bad = _parse_json(lines, corpus)
                 sightings += _sightings(BAD_JSON, bad)
             else:
+                if line == 1:
+                    require_table(corpus.paths[0], lines.texts[:FIRST_ROWS], corpus.languages)
                 rows = [text.split("\t") for text in lines.texts]
                 usual = usual or Counter(map(len, rows)).most_common(1)[0][0]
                 odd = [n for n, row in enumerate(rows) if len(row) != max(usual, 2) and len(row) > 1]
                 bad = [n for n, row in enumerate(rows) if len(row) < 2 and n not in lines.damaged]
                 pairs = [(row[0], row[1]) if len(row) > 1 else ("", "") for row in rows]
+                torn = {n for n in bad if is_torn(lines.texts[n])}
+                quoted = [n for n, text in enumerate(lines.texts) if n in torn or is_quoted(text)]
                 sightings += _sightings(NO_TAB, bad) + _sightings(
                     ODD_COLUMNS, odd, [f"{len(rows[n])} columns instead of {usual}" for n in odd]
                 )
+                sightings += _sightings(QUOTED, quoted, ["a part of a cell" if n in torn else "" for n in quoted])
             unreadable = sorted({*bad, *lines.damaged})
             source, target = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             yield Block(corpus, line, source, target, unreadable, sightings, lines.texts)

@@ -1,4 +1,4 @@
-"""Characters that have no business in a sentence, text that was decoded wrongly, and accents written apart."""
+"""Characters that have no business in a sentence, text that was decoded wrongly, markup, accents written apart."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from html.entities import html5
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,12 @@ from dragoman.text.reasons import (
     CONTROL,
     INVISIBLE,
     LINE_BREAK,
+    MARKUP,
     MOJIBAKE,
     NOT_NFC,
     NUL,
     PRIVATE_USE,
+    READ_AS_LATIN1,
     REPLACEMENT,
     TAB,
     Reason,
@@ -36,9 +39,11 @@ _KINDS: dict[Reason | str, tuple[tuple[int, int], ...]] = {
     CARRIAGE_RETURN: ((0x0D, 0x0D),),
     LINE_BREAK: ((0x0B, 0x0C), (0x1C, 0x1E), (0x85, 0x85), (0x2028, 0x2029)),
     CONTROL: (
-        *((0x01, 0x08), (0x0E, 0x1B), (0x1F, 0x1F), (0x7F, 0x84), (0x86, 0x9F), (0xFDD0, 0xFDEF)),
+        *((0x01, 0x08), (0x0E, 0x1B), (0x1F, 0x1F), (0x7F, 0x7F), (0x81, 0x81), (0x8D, 0x8D), (0x8F, 0x90)),
+        *((0x9D, 0x9D), (0xFDD0, 0xFDEF)),
         *((plane + 0xFFFE, plane + 0xFFFF) for plane in range(0, 0x110000, 0x10000)),
     ),
+    READ_AS_LATIN1: ((0x80, 0x80), (0x82, 0x84), (0x86, 0x8C), (0x8E, 0x8E), (0x91, 0x9C), (0x9E, 0x9F)),
     REPLACEMENT: ((0xFFFD, 0xFFFD),),
     BOM_INSIDE: ((0xFEFF, 0xFEFF),),
     PRIVATE_USE: ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD)),
@@ -55,6 +60,16 @@ _CONTINUATION = f"[\x80-\xbf{_CP1252}]"
 _MOJIBAKE = re.compile(f"[Â-ß]{_CONTINUATION}|[à-ï]{_CONTINUATION}{{2}}|[ð-ô]{_CONTINUATION}{{3}}")
 _QUOTES = frozenset("‚„…‹‘’“”–—›«»\xa0")
 
+# A lone & or < is text, and so is “1 < 2 > 0”: a tag has a name of HTML's, a slash, or attributes.
+_ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});"
+_HTML = (
+    "a|abbr|b|big|blockquote|body|br|center|code|dd|div|dl|dt|em|font|h[1-6]|head|hr|html|i|img|input|li|link|meta|ol|"
+    "option|p|pre|q|s|script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|thead|title|tr|tt|u|ul"
+)
+_ATTRIBUTE = r"""\s+[\w:-]+\s*=\s*(?:"[^"<>\n]*"|'[^'<>\n]*'|[^\s"'<>]+)"""
+_TAG = rf"<(?:/[A-Za-z][\w:-]*|[A-Za-z][\w:-]*(?:(?:{_ATTRIBUTE})+\s*/?|\s*/)|(?i:{_HTML}))>|<!--"
+_MARKUP = re.compile(f"{_ENTITY}|{_TAG}")
+
 
 def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Sighting]:
     """Find the characters that should not be in the lines.
@@ -68,6 +83,7 @@ def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Si
         return
     kinds = _kind_table()[side.codes]
     positions = np.flatnonzero(kinds)
+    _tell_encodings_apart(side, kinds, positions)
     for kind in sorted(set(kinds[positions].tolist())):
         reason, found = _KIND_LIST[kind - 1], positions[kinds[positions] == kind]
         if reason == _DIRECTION:
@@ -93,6 +109,22 @@ def find_mojibake(side: Side, number: int) -> Iterator[Sighting]:
             remarks.append(f"{found[0]} was {_repair(found[0])}")
     if rows:
         yield Sighting(MOJIBAKE, np.array(rows), number, places, remarks)
+
+
+def find_markup(side: Side, number: int) -> Iterator[Sighting]:
+    """Find lines with entities or tags of HTML, such as "&amp;" and "<br/>"; arguments as above."""
+    if "&" not in side.text and "<" not in side.text:
+        return
+    found = [match for match in _MARKUP.finditer(side.text) if match[0][0] == "<" or _is_entity(match[0])]
+    if found:
+        positions = np.array([match.start() for match in found])
+        rows, first = np.unique(side.rows(positions), return_index=True)
+        places = (positions[first] - side.starts[rows]).tolist()
+        yield Sighting(MARKUP, rows, number, places, [found[index][0][:40] for index in first.tolist()])
+
+
+def _is_entity(text: str) -> bool:
+    return text[1] == "#" or text[1:] in html5
 
 
 def find_decomposed(side: Side, number: int) -> Iterator[Sighting]:
@@ -129,6 +161,28 @@ def folding() -> NDArray[np.int32]:
     table[0xE0000:] = 0  # tags, variation selectors, private use
     table[ord("\n")] = ord("\n")
     return table
+
+
+def _tell_encodings_apart(side: Side, kinds: NDArray[np.uint8], positions: Rows) -> None:
+    """Tell Windows-1252 read as Latin-1 from UTF-8 so read, which has such characters, too, after others.
+
+    Args:
+        side: the lines.
+        kinds: of each character, as in the table; corrected in place.
+        positions: of the characters that are of any kind.
+    """
+    suspects = positions[kinds[positions] == _number(READ_AS_LATIN1)]
+    if not suspects.size:
+        return
+    rows = side.rows(suspects)
+    disguised = [row for row in np.unique(rows).tolist() if _first_mojibake(side.lines[row])]
+    kinds[suspects[np.isin(rows, disguised)]] = _number(CONTROL)
+    if len(disguised) < len(np.unique(rows)):  # U+0085 is an ellipsis there, and no end of a line
+        kinds[positions[side.codes[positions] == 0x85]] = _number(READ_AS_LATIN1)
+
+
+def _number(kind: Reason | str) -> int:
+    return _KIND_LIST.index(kind) + 1
 
 
 def _sighting(reason: Reason, side: Side, number: int, positions: Rows) -> Sighting:

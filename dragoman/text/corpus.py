@@ -1,7 +1,7 @@
 """Reading parallel text: prefix pairs, two files, TSV and JSONL, each also gzipped.
 
 Lines end at "\\n" and nowhere else (not at U+2028 or U+0085, which would put the two sides out of step); a "\\r"
-before it and a byte-order mark are dropped. Text must be UTF-8.
+before it and a byte-order mark are dropped. Text must be UTF-8; forms.py says of a file what it is instead.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from dragoman.config import DragomanError
+from dragoman.text.forms import FIRST_ROWS, explain_missing_tab, require_table, require_text
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
@@ -37,7 +39,8 @@ class Corpus:
         """Yield the pairs one by one, in order, in constant memory.
 
         Raises:
-            DragomanError: a file is missing, damaged, not UTF-8, or its two sides differ in length.
+            DragomanError: a file is missing, damaged, not UTF-8, or its two sides differ in length; FormError where a
+                whole file is in another form.
         """
         if len(self.paths) == 2:
             return self._read_two()
@@ -61,40 +64,44 @@ class Corpus:
 
     def _read_tsv(self) -> Iterator[Pair]:
         (path,) = self.paths
-        for number, line in enumerate(read_lines(path), start=1):
+        lines = read_lines(path)
+        first = list(islice(lines, FIRST_ROWS))
+        require_table(path, first, self.languages)
+        for number, line in enumerate(chain(first, lines), start=1):
             columns = line.split("\t")
             if len(columns) < 2:
-                raise DragomanError(
-                    f"{path}, line {number}: no tab; each line of a TSV is the source, a tab and the target "
-                    f"(for two files, give a prefix or SOURCE_FILE,TARGET_FILE)"
-                )
+                raise DragomanError(f"{path}, line {number}: {explain_missing_tab(line)}")
             yield columns[0], columns[1]
 
     def _read_jsonl(self) -> Iterator[Pair]:
         (path,) = self.paths
-        source_key, target_key = self.languages
         for number, line in enumerate(read_lines(path), start=1):
             pair = parse_json_row(line, self.languages)
             if pair is None:
-                raise DragomanError(
-                    f'{path}, line {number}: each line must look like {{"translation": '
-                    f'{{"{source_key}": "…", "{target_key}": "…"}}}}'
-                )
+                raise DragomanError(f"{path}, line {number}: {json_form(self.languages)}")
             yield pair
 
 
+def json_form(languages: tuple[str, str]) -> str:
+    """How a line of JSONL must look."""
+    row = ", ".join(f'"{language}": "…"' for language in languages)
+    return f'each line must look like {{{row}}} or {{"translation": {{{row}}}}}'
+
+
 def parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
-    """The pair in a line such as {"translation": {"en": "…", "de": "…"}}; None where there is none.
+    """The pair in a line such as {"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}, or None.
 
     A line break inside a sentence becomes a space: it would be two lines everywhere else.
     """
     try:
-        translation = json.loads(line)["translation"]
+        row = json.loads(line)
+        inner = row.get("translation")
+        translation = inner if isinstance(inner, dict) else row
         source, target = translation[languages[0]], translation[languages[1]]
         if not (isinstance(source, str) and isinstance(target, str)):
             return None
         (source + target).encode()  # JSON can spell half a character
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return source.replace("\n", " "), target.replace("\n", " ")
 
@@ -109,12 +116,12 @@ def locate(text: str, source: str, target: str) -> Corpus:
         target: the target language code.
 
     Raises:
-        DragomanError: no such files.
+        DragomanError: no such files, or one file for both sides.
     """
     languages = (source, target)
     sides = [_existing(Path(f"{text}.{language}")) for language in languages]
     if sides[0] and sides[1]:
-        return Corpus((sides[0], sides[1]), languages)
+        return _two_sides(sides[0], sides[1], languages)
     if Path(text).is_file():
         return Corpus((Path(text),), languages)
     first, comma, second = text.partition(",")
@@ -122,11 +129,17 @@ def locate(text: str, source: str, target: str) -> Corpus:
         for path in (Path(first), Path(second)):
             if not path.is_file():
                 raise DragomanError(f"{path}: no such file")
-        return Corpus((Path(first), Path(second)), languages)
+        return _two_sides(Path(first), Path(second), languages)
     if sides[0] or sides[1]:
         missing = f"{text}.{target if sides[0] else source}"
         raise DragomanError(f"{missing}: no such file (nor {missing}.gz), although its other side exists")
     raise DragomanError(f"{text}: no such file, nor {text}.{source} with {text}.{target} (also looked for .gz)")
+
+
+def _two_sides(source: Path, target: Path, languages: tuple[str, str]) -> Corpus:
+    if source.samefile(target):
+        raise DragomanError(f"{source}: the same file for source and target; name one file for each")
+    return Corpus((source, target), languages)
 
 
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:
@@ -139,7 +152,8 @@ def read_lines(path: Path) -> Generator[str]:
     """Yield the lines of a UTF-8 file, without their ends; gzipped where the name ends in .gz.
 
     Raises:
-        DragomanError: the file can't be read, its gzip is damaged, or a line is not UTF-8.
+        DragomanError: the file can't be read, its gzip is damaged, or a line is not UTF-8; FormError where the file
+            is no text.
     """
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
@@ -154,16 +168,18 @@ def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
     """Yield the lines of an open binary file as text, without their ends; name is for the error message.
 
     Raises:
-        DragomanError: a line is not UTF-8.
+        DragomanError: a line is not UTF-8; FormError where the file is no text.
     """
     for number, raw in enumerate(file, start=1):
+        if number == 1:
+            require_text(raw, name)
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
-            encoding = "utf-16" if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
+            # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where that has none.
             raise DragomanError(
                 f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
-                f"convert the file, for example with iconv -f {encoding} -t utf-8"
+                f"convert the file, for example with iconv -f cp1252 -t utf-8"
             ) from None
         line = line.rstrip("\r\n")
         yield line.removeprefix(_BOM) if number == 1 else line

@@ -20,11 +20,15 @@ from numpy.typing import NDArray
 from dragoman.config import DragomanError
 from dragoman.text.blocks import Block
 from dragoman.text.characters import composed_lines
-from dragoman.text.corpus import locate
+from dragoman.text.corpus import json_form, locate
 from dragoman.text.examination import Usual, checks_of
 from dragoman.text.findings import Example, Finding, Sighting, Tally
+from dragoman.text.forms import EncodingError, FormError
 from dragoman.text.reasons import (
+    ALL_COPIED,
     ALL_SWAPPED,
+    BAD_JSON,
+    COPY,
     DUPLICATE,
     MIXED_FORMS,
     NEAR_DUPLICATE,
@@ -35,6 +39,7 @@ from dragoman.text.reasons import (
     OVERLAP,
     RATIO,
     SHARED,
+    SHORT_COPY,
     SOURCE_OVERLAP,
     SWAPPED,
     THIRD_LANGUAGE,
@@ -42,6 +47,8 @@ from dragoman.text.reasons import (
     UNEXPECTED_SCRIPT,
     UNREADABLE,
     UNRELATED,
+    UTF16,
+    WRONG_FORM,
     WRONG_SCRIPT,
     Flag,
     Reason,
@@ -129,15 +136,18 @@ def examine_text(
 
     Raises:
         DragomanError: a file is missing or damaged, or there is no room for temporary ones. Text that can be read in
-            part is examined in part.
+            part is examined in part; of a file that is no text at all, or in another form, that is the one finding.
     """
     given = {"training": train, "validation": valid, "test": test}
     tell = progress or (lambda done, total: None)
-    surveys = {
-        name: survey_text([locate(text, source, target) for text in texts], (source, target), tell)
-        for name, texts in given.items()
-        if texts or name == "training"
-    }
+    surveys: dict[str, Survey] = {}
+    for name, texts in given.items():
+        if texts or name == "training":
+            corpora = [locate(text, source, target) for text in texts]
+            try:
+                surveys[name] = survey_text(corpora, (source, target), tell)
+            except FormError as error:
+                return _refusal(name, error)
     training = surveys["training"]
     held = {
         name: HeldOut(block for _, _, block in survey.blocks())
@@ -155,6 +165,13 @@ def examine_text(
         findings += examination.tally.findings(survey.pairs)
     sizes = {name: survey.pairs for name, survey in surveys.items() if name != "training"}
     return Diagnosis(_in_order(findings), training.pairs, sizes, flags)
+
+
+def _refusal(text: str, error: FormError) -> Diagnosis:
+    """All that there is to say where a whole file is not what it should be."""
+    tally = Tally(text, 0)
+    tally.count(UTF16 if isinstance(error, EncodingError) else WRONG_FORM, 1, f"{error}.")
+    return Diagnosis(tally.findings(1), 0, {}, _empty_flags(0))
 
 
 def _in_order(findings: list[Finding]) -> list[Finding]:
@@ -188,7 +205,7 @@ class _Examination:
         self._checks = checks_of(usual)
         self._slips = [SlipFinder() for _ in survey.extents]
         self._forms: Counter[tuple[int, int, str]] = Counter()  # lines by corpus, side and normal form
-        self._misplaced: Counter[tuple[int, Reason]] = Counter()  # by corpus
+        self._seen: Counter[tuple[int, Reason]] = Counter()  # by corpus
         self._long: Counter[int] = Counter()  # pairs of a corpus with enough letters to judge
 
     def run(self, flags: NDArray[np.uint16], held: dict[str, HeldOut], progress: Progress) -> None:
@@ -212,7 +229,11 @@ class _Examination:
         for number in range(len(self.survey.extents)):
             self._report_slips(number)
             self._report_swapped(number, upside_down[number])
+            self._report_copied(number)
         self._report_forms()
+        if BAD_JSON in self.tally.counts:
+            form = json_form(self.survey.codes)
+            self.tally.count(BAD_JSON, 0, f"{form[0].upper()}{form[1:]}.")
 
     def _look(self, corpus: int, first: int, block: Block, flags: NDArray[np.uint16]) -> None:
         """Look at a block by itself."""
@@ -223,7 +244,7 @@ class _Examination:
                 self._note(block, sighting, first, flags)
                 if sighting.reason == NOT_NFC:
                     self._forms[corpus, sighting.side or 0, "apart"] += len(sighting.rows)
-                self._misplaced[corpus, sighting.reason] += len(sighting.rows)
+                self._seen[corpus, sighting.reason] += len(sighting.rows)
         source, target = block.sides
         self._slips[corpus].add(source.lengths, target.lengths)
         long = (source.lengths >= _JUDGED_CHARACTERS) & (target.lengths >= _JUDGED_CHARACTERS)
@@ -314,15 +335,28 @@ class _Examination:
             number: of the corpus.
             told: whether that was said already.
         """
-        extent, swapped = self.survey.extents[number], self._misplaced[number, SWAPPED]
+        extent, swapped = self.survey.extents[number], self._seen[number, SWAPPED]
         if not told and (2 * swapped < self._long[number] or 5 * swapped < extent.sound or swapped < 20):
             return
         name = str(extent.corpus.paths[0])
         if not told:
             self.tally.count(ALL_SWAPPED, extent.pairs, f"{name}: {swapped:,} of {extent.pairs:,} pairs surely are.")
-        paths = {str(path) for path in extent.corpus.paths}
-        for reason in (SWAPPED, OTHER_SIDE):
-            self.tally.count(reason, -self._misplaced[number, reason])
+        self._take_back(number, (SWAPPED, OTHER_SIDE))
+
+    def _report_copied(self, number: int) -> None:
+        """Where most pairs of a corpus are the same on both sides, say so once instead of pair by pair."""
+        extent = self.survey.extents[number]
+        copied = self._seen[number, COPY] + self._seen[number, SHORT_COPY]
+        if 2 * copied > extent.sound and copied >= 20:
+            name = " and ".join(map(str, extent.corpus.paths))
+            self.tally.count(ALL_COPIED, copied, f"{name}: {copied:,} of {extent.pairs:,} pairs are.")
+            self._take_back(number, (COPY, SHORT_COPY))
+
+    def _take_back(self, number: int, reasons: Sequence[Reason]) -> None:
+        """Forget what was counted of a corpus for these reasons, and its examples."""
+        paths = {str(path) for path in self.survey.extents[number].corpus.paths}
+        for reason in reasons:
+            self.tally.count(reason, -self._seen[number, reason])
             kept = self.tally.examples.pop(reason, [])
             self.tally.examples[reason] = [example for example in kept if example.file not in paths]
 

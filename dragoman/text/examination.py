@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.text.blocks import Block, Side
-from dragoman.text.characters import find_characters, find_decomposed, find_mojibake
+from dragoman.text.characters import find_characters, find_decomposed, find_markup, find_mojibake
 from dragoman.text.findings import Sighting
 from dragoman.text.languages import RIGHT_TO_LEFT, SCRIPT_NAMES, SCRIPTS, related, script_table
 from dragoman.text.reasons import (
@@ -99,11 +99,12 @@ def find_empty(block: Block) -> Iterator[Sighting]:
 
 
 def find_odd_characters(block: Block, usual: Usual) -> Iterator[Sighting]:
-    """Find control characters, wrong encodings and decomposed letters on both sides."""
+    """Find control characters, wrong encodings, markup and decomposed letters on both sides."""
     for number, side in enumerate(block.sides):
         right_to_left = bool(usual.scripts[number] & RIGHT_TO_LEFT)
         yield from find_characters(side, number, right_to_left)
         yield from find_mojibake(side, number)
+        yield from find_markup(side, number)
         yield from find_decomposed(side, number)
 
 

@@ -182,7 +182,8 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
     content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1)
     write_atomically(Path(config.out) / REPORT_FILE, content.encode())
     if not diagnosis.usable:
-        for _ in read_pairs(config.train, config.source, config.target):
+        others = [] if diagnosis.pairs else [*config.valid, *config.test]  # no pairs where a file is no text at all
+        for _ in read_pairs([*config.train, *others], config.source, config.target):
             pass  # raises what is wrong, with the place
     if not diagnosis.pairs:
         raise DragomanError(f"{', '.join(config.train)}: no sentence pair; the training text is empty")

@@ -59,10 +59,22 @@ COUNTS_DIFFER = Reason(
     "Training stops here: every line of one file must translate the same line of the other; align them.",
 )
 NO_PAIRS = Reason("no pairs", "error", "There is no text in these files: look where it went.", unit="texts")
+WRONG_FORM = Reason(
+    "unknown form",
+    "error",
+    "Training stops here: nothing else was looked at.",
+    unit="texts",
+)
+UTF16 = Reason(
+    "not UTF-8 but UTF-16",
+    "error",
+    "Training stops here: convert the file; nothing else was looked at.",
+    unit="texts",
+)
 NOT_UTF8 = Reason(
     "not UTF-8",
     "error",
-    "Training stops here: find out the file's encoding and convert it, for example with iconv -f latin1 -t utf-8.",
+    "Training stops here: find out the file's encoding and convert it, for example with iconv -f cp1252 -t utf-8.",
 )
 NO_TAB = Reason(
     "row without a tab",
@@ -73,7 +85,14 @@ NO_TAB = Reason(
 BAD_JSON = Reason(
     "unreadable JSON",
     "error",
-    'Training stops here: each line must look like {"translation": {"en": "…", "de": "…"}}, with your languages.',
+    "Training stops here: mend or remove these rows.",
+    unit="rows",
+)
+QUOTED = Reason(
+    "spreadsheet quoting",
+    "warning",
+    "A spreadsheet put cells in quotes and doubled those inside, and the model would learn that: read the table with "
+    'csv.reader(file, "excel-tab") of Python and write it without.',
     unit="rows",
 )
 ODD_COLUMNS = Reason(
@@ -115,6 +134,7 @@ NUL = Reason(
     "warning",
     "Zero bytes come from damaged or binary files, or UTF-16: remove these lines, or train with --clean.characters.",
     Flag.CHARACTERS,
+    grave=0.1,
 )
 LINE_BREAK = Reason(
     "exotic line break",
@@ -142,6 +162,20 @@ MOJIBAKE = Reason(
     "UTF-8 was read as Latin-1 or Windows-1252 somewhere: repair it (ftfy does that), or train with "
     "--clean.characters.",
     Flag.CHARACTERS,
+)
+READ_AS_LATIN1 = Reason(
+    "Windows-1252 read as Latin-1",
+    "warning",
+    "Quotation marks, dashes and the like were lost in a conversion from Latin-1: convert the original again with "
+    "iconv -f cp1252 -t utf-8, or train with --clean.characters.",
+    Flag.CHARACTERS,
+)
+MARKUP = Reason(
+    "HTML entities or tags",
+    "note",
+    "The model learns them as words: unless what it is to translate has them as well, turn entities into characters "
+    "(html.unescape of Python does that) and delete tags.",
+    grave=0.001,
 )
 PRIVATE_USE = Reason(
     "private-use character",
@@ -180,6 +214,12 @@ COPY = Reason(
     "Copies teach the model to leave text untranslated: train with --clean.copies.",
     Flag.COPY,
     grave=0.005,
+    unit="pairs",
+)
+ALL_COPIED = Reason(
+    "both sides the same",
+    "error",
+    "The model would learn to leave text as it is: look whether both sides were made from one file.",
     unit="pairs",
 )
 SHORT_COPY = Reason(
@@ -295,5 +335,7 @@ UNEXPECTED_SCRIPT = Reason(
     "A side is mostly in another script than its language code says: name the script (sr-Latn), or look at the file.",
 )
 
-UNREADABLE = frozenset(reason.name for reason in (COUNTS_DIFFER, NO_PAIRS, NOT_UTF8, NO_TAB, BAD_JSON))
+UNREADABLE = frozenset(
+    reason.name for reason in (COUNTS_DIFFER, NO_PAIRS, WRONG_FORM, UTF16, NOT_UTF8, NO_TAB, BAD_JSON)
+)
 """With these, training stops."""

@@ -16,7 +16,8 @@ from dragoman.config import DragomanError
 from dragoman.text import blocks
 from dragoman.text.blocks import Side, read_blocks, read_line_blocks
 from dragoman.text.corpus import Corpus, locate, read_pairs
-from dragoman.text.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, WINDOWS_ENDS
+from dragoman.text.forms import FormError
+from dragoman.text.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS
 
 CODES = ("en", "de")
 lines = st.lists(st.text(st.sampled_from("ab é日\r\u2028\x85\ufeff\t\0"), max_size=6), max_size=20)
@@ -58,6 +59,34 @@ def test_rows_hold_the_pairs_of_training_and_odd_ones_are_told(tmp_path: Path) -
     assert list(block.unreadable) == [2]
     assert block.example(2).texts == ("no tab",)
     assert (block.example(3).texts, block.example(3).line) == (("e", "f"), 4)
+
+
+def test_quoting_is_told_with_the_parts_of_torn_cells(tmp_path: Path) -> None:
+    rows = ["a\tb", '"He said ""no"""\tc', '"torn', 'cell"\tc', 'd\t"also', 'torn"', "plain"]
+    (tmp_path / "t.tsv").write_text("\n".join(rows))
+    (block,) = read_blocks(locate(str(tmp_path / "t.tsv"), *CODES))
+    found = {s.reason: (s.rows.tolist(), list(s.remarks)) for s in block.sightings}
+    assert found[QUOTED] == ([1, 2, 5], ["", "a part of a cell", "a part of a cell"])
+    assert found[NO_TAB][0] == [2, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.zip", b"PK\x03\x04\n"),
+        ("t.tsv", "sentence\tSatz\n".encode("utf-16-le")),
+        ("t.csv", b"a,b\n"),
+        ("t.tsv", b"1\ta\tb\n" * 20),
+    ],
+)
+def test_files_that_training_refuses_as_a_whole_are_refused_here(name: str, data: bytes, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(data)
+    corpus = locate(str(tmp_path / name), *CODES)
+    with pytest.raises(FormError) as here:
+        list(read_blocks(corpus))
+    with pytest.raises(FormError) as there:
+        list(corpus.read())
+    assert str(here.value) == str(there.value)
 
 
 def test_json_that_is_no_pair_is_told(tmp_path: Path) -> None:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.text.blocks import Side
-from dragoman.text.characters import composed_lines, find_characters, find_decomposed, find_mojibake, folding
+from dragoman.text.characters import (
+    composed_lines,
+    find_characters,
+    find_decomposed,
+    find_markup,
+    find_mojibake,
+    folding,
+)
 from dragoman.text.reasons import (
     BOM_INSIDE,
     CARRIAGE_RETURN,
@@ -18,6 +25,7 @@ from dragoman.text.reasons import (
     LINE_BREAK,
     NUL,
     PRIVATE_USE,
+    READ_AS_LATIN1,
     REPLACEMENT,
     TAB,
     Reason,
@@ -28,7 +36,8 @@ UNWELCOME: list[tuple[Reason, str]] = [
     (TAB, "\t"),
     (CARRIAGE_RETURN, "\r"),
     (LINE_BREAK, "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"),
-    (CONTROL, "\x01\x08\x0e\x1b\x1f\x7f\x80\x84\x86\x9f\ufdd0\ufffe\uffff\U0001ffff"),
+    (CONTROL, "\x01\x08\x0e\x1b\x1f\x7f\x81\x8d\x8f\x90\x9d\ufdd0\ufffe\uffff\U0001ffff"),
+    (READ_AS_LATIN1, "\x80\x82\x84\x86\x8c\x8e\x91\x9c\x9e\x9f"),
     (REPLACEMENT, "\ufffd"),
     (BOM_INSIDE, "\ufeff"),
     (PRIVATE_USE, "\ue000\uf8ff\U000f0000\U0010fffd"),
@@ -43,6 +52,38 @@ def test_every_unwelcome_character_is_found_in_its_place(reason: Reason, charact
     assert (sighting.reason, sighting.side, sighting.rows.tolist()) == (reason, 1, [1, 3])
     assert list(sighting.places) == [2, 9]
     assert list(sighting.remarks) == [f"U+{ord(character):04X} at character {place}" for place in (3, 10)]
+
+
+def test_windows_text_that_was_read_as_latin1_is_told_from_utf8_that_was() -> None:
+    windows = "“L’été…”".encode("cp1252").decode("latin-1")
+    ellipsis = "Et puis…".encode("cp1252").decode("latin-1")
+    utf8 = "“L’été…”".encode().decode("latin-1")
+    found = {s.reason: s.rows.tolist() for s in find_characters(Side(["clean", windows, ellipsis]), 0, False)}
+    assert found == {READ_AS_LATIN1: [1, 2]}
+    assert READ_AS_LATIN1 not in {s.reason for s in find_characters(Side(["clean", utf8]), 0, False)}
+    found = {s.reason: s.rows.tolist() for s in find_characters(Side([utf8, windows]), 0, False)}
+    assert found[READ_AS_LATIN1] == [1]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    ["&amp;", "&#39;", "&#x27;", "&quot;", "&nbsp;", "<br/>", "<br />", "<BR>", "<b>", "</b>", '<a href="x?y=1">',
+     "<font color=red>", "<ph id='1'/>", "</seg>", "<h1>"],
+)  # fmt: skip
+def test_markup_is_found_in_its_place(markup: str) -> None:
+    (sighting,) = find_markup(Side(["clean", f"ab {markup} c {markup}", "&", f"é{markup}"]), 1)
+    assert (sighting.reason.name, sighting.side, sighting.rows.tolist()) == ("HTML entities or tags", 1, [1, 3])
+    assert list(sighting.places) == [3, 1]
+    assert set(sighting.remarks) == {markup}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["R&B; AT&T; Q&A", "a & b; c", "1 < 2 > 0", "I <3 you", "<<Bonjour>>", "x <- y -> z", "< b >", "&;",
+     "if a<b && c>d", "&unheard;", "<Name>", "<laughs loudly>", "http://a/?b=1&c=2", "& <", "a < b = c >"],
+)  # fmt: skip
+def test_a_lone_sign_is_text(line: str) -> None:
+    assert list(find_markup(Side([line, "clean"]), 0)) == []
 
 
 WELCOME = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -58,6 +59,11 @@ def as_tsv(folder: Path, zipped: str) -> str:
     return str(write(folder / f"text.tsv{zipped}", "".join(f"{s}\t{t}\n" for s, t in PAIRS)))
 
 
+def as_flat_jsonl(folder: Path, zipped: str) -> str:
+    rows = (json.dumps({"de": t, "id": 7, "en": s}, ensure_ascii=False) for s, t in PAIRS)
+    return str(write(folder / f"text.jsonl{zipped}", "".join(row + "\n" for row in rows)))
+
+
 def as_jsonl(folder: Path, zipped: str) -> str:
     rows = (json.dumps({"id": 7, "translation": {"de": t, "en": s}}, ensure_ascii=False) for s, t in PAIRS)
     return str(write(folder / f"text.jsonl{zipped}", "".join(row + "\n" for row in rows)))
@@ -76,7 +82,7 @@ def complaint(text: str | Path) -> str:
 
 
 @pytest.mark.parametrize("zipped", ["", ".gz"])
-@pytest.mark.parametrize("write_text", [as_prefix, as_two_files, as_tsv, as_jsonl])
+@pytest.mark.parametrize("write_text", [as_prefix, as_two_files, as_tsv, as_jsonl, as_flat_jsonl])
 def test_every_format_gives_the_same_pairs(write_text: Callable[[Path, str], str], zipped: str, tmp_path: Path) -> None:
     assert read(write_text(tmp_path, zipped)) == PAIRS
 
@@ -132,8 +138,48 @@ def test_line_breaks_inside_json_strings_become_spaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_invalid_utf8_is_reported_with_file_line_and_byte(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, b"fine\nalso fine\nabc\xe9def\n")
-    message = complaint(f"{path},{path}")
+    good = write(tmp_path / "good.txt", b"1\n2\n3\n")
+    message = complaint(f"{good},{path}")
     assert f"{path}, line 3, byte 4" in message
+
+
+def test_the_conversion_that_is_advised_keeps_what_windows_wrote(tmp_path: Path) -> None:
+    text = "“L’été” – déjà…\n"
+    path = write(tmp_path / "text.tsv", text.encode("cp1252"))
+    found = re.search(r"iconv -f (\S+) -t utf-8", complaint(path))
+    assert found
+    assert path.read_bytes().decode(found[1]) == text
+
+
+def test_one_file_for_both_sides_is_refused_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.en", "never read \xff\n")
+    (tmp_path / "a.de").symlink_to(path)
+    for text in (f"{path},{path}", f"{path},{tmp_path}/../{tmp_path.name}/a.en", f"{tmp_path}/a"):
+        with pytest.raises(DragomanError, match=r"a\.en: the same file for source and target"):
+            locate(text, "en", "de")
+
+
+def test_a_file_in_another_form_is_told_in_a_sentence(tmp_path: Path) -> None:
+    write(tmp_path / "all.en", "A sentence.\n")
+    write(tmp_path / "all.de", "Ein Satz.\n")
+    assert f"name their prefix instead: {tmp_path / 'all'} (for all.en and all.de)" in complaint(tmp_path / "all.en")
+    assert "a zip archive" in complaint(write(tmp_path / "all.zip", b"PK\x03\x04\x14\0\n\xff\xfe"))
+    assert "not separated by tabs" in complaint(write(tmp_path / "all.csv", "A sentence.,Ein Satz.\n"))
+    assert read(write(tmp_path / "fine.csv", "a\tb\n")) == [("a", "b")]
+    rows = "".join(f"{n}\tsentence {n}\tSatz {n}\n" for n in range(500))
+    assert "column 1 holds numbers only" in complaint(write(tmp_path / "ids.tsv", rows))
+
+
+def test_a_cell_with_a_line_break_is_told_as_such(tmp_path: Path) -> None:
+    file = io.StringIO()
+    csv.writer(file, "excel-tab").writerows([("a", "b"), ("one\ntwo", "eins")])
+    message = complaint(write(tmp_path / "text.tsv", file.getvalue()))
+    assert f"{tmp_path / 'text.tsv'}, line 2: no tab, but a lone quotation mark" in message
+
+
+def test_many_rows_are_read_as_few_are(tmp_path: Path) -> None:
+    pairs = [(f"sentence {n}", f"Satz {n}") for n in range(250)]
+    assert read(write(tmp_path / "t.tsv", "".join(f"{s}\t{t}\n" for s, t in pairs))) == pairs
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -168,7 +214,9 @@ def test_a_tsv_line_without_a_tab_is_named(tmp_path: Path) -> None:
         '{"translation": {"en": "a", "de": 7}}',
         '{"translation": {"en": "a", "de": null}}',
         '{"translation": ["a", "b"]}',
-        '{"en": "a", "de": "b"}',
+        '{"en": "a", "fr": "b"}',
+        '{"en": "a", "de": 7}',
+        '{"translation": {"fr": "c"}, "en": "a", "de": "b"}',
         '["a", "b"]',
         "",
         "[" * 100_000,
@@ -178,7 +226,7 @@ def test_a_bad_json_line_is_named_with_the_form_it_should_have(bad: str, tmp_pat
     good = '{"translation": {"en": "a", "de": "b"}}'
     message = complaint(write(tmp_path / "text.jsonl", f"{good}\n{bad}\n{good}\n"))
     assert f"{tmp_path / 'text.jsonl'}, line 2:" in message
-    assert '"translation"' in message
+    assert '{"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}' in message
 
 
 def test_half_a_surrogate_pair_in_json_is_refused(tmp_path: Path) -> None:

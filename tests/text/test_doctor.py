@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import gzip
 import json
@@ -84,7 +85,11 @@ Change = Callable[[Pair], Pair]
 FAULTS: dict[str, tuple[Change, str, int | None, Flag]] = {
     "nul": (lambda p: (p[0][:5] + "\0" + p[0][5:], p[1]), "NUL", 0, Flag.CHARACTERS),
     "bell": (lambda p: (p[0], p[1] + "\a"), "control character", 1, Flag.CHARACTERS),
-    "c1": (lambda p: (p[0], "\x91" + p[1]), "control character", 1, Flag.CHARACTERS),
+    "c1": (lambda p: (p[0], "\x81" + p[1]), "control character", 1, Flag.CHARACTERS),
+    "cp1252": (lambda p: (p[0], "\x91" + p[1]), "Windows-1252 read as Latin-1", 1, Flag.CHARACTERS),
+    "cp1252 too": (lambda p: (p[0] + "\x85 it\x92s", p[1]), "Windows-1252 read as Latin-1", 0, Flag.CHARACTERS),
+    "entity": (lambda p: (p[0], p[1] + " R&amp;B"), "HTML entities or tags", 1, Flag(0)),
+    "tag": (lambda p: (f"<i>{p[0]}</i>", p[1]), "HTML entities or tags", 0, Flag(0)),
     "noncharacter": (lambda p: (p[0] + "\uffff", p[1]), "control character", 0, Flag.CHARACTERS),
     "return": (lambda p: (p[0][:5] + "\r" + p[0][5:], p[1]), "carriage return inside", 0, Flag.CHARACTERS),
     "u2028": (lambda p: (p[0][:5] + "\u2028" + p[0][5:], p[1]), "exotic line break", 0, Flag.CHARACTERS),
@@ -333,6 +338,54 @@ def test_rows_that_are_no_pairs(clean: list[Pair], tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text("\n".join(objects))
     finding = only(examine(str(tmp_path / "train.jsonl")))
     assert (finding.reason, [e.line for e in finding.examples]) == ("unreadable JSON", [6, 7])
+
+
+def test_a_spreadsheet_s_quoting_is_told(clean: list[Pair], tmp_path: Path) -> None:
+    pairs = replaced(clean, (11, (f'She said: "{clean[11][0]}"', clean[11][1])))
+    with (tmp_path / "train.tsv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, "excel-tab", lineterminator="\n").writerows(pairs)
+    finding = only(examine(str(tmp_path / "train.tsv")))
+    assert (finding.reason, finding.count, finding.severity) == ("spreadsheet quoting", 1, "warning")
+    assert places(finding) == [("train.tsv", 12)]
+
+
+def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: Path) -> None:
+    path = save(tmp_path, clean)
+    (tmp_path / "valid.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in clean).encode("utf-16-le"))
+    ids = "".join(f"{n}\t{s}\t{n}\t{t}\n" for n, (s, t) in enumerate(clean))
+    (tmp_path / "ids.tsv").write_text(ids)
+    for train, valid, reason, text, said in (
+        (path, str(tmp_path / "valid.tsv"), "not UTF-8 but UTF-16", "validation", "iconv -f utf-16le -t utf-8"),
+        (f"{path}.en", path, "unknown form", "training", f"name their prefix instead: {path}"),
+        (str(tmp_path / "ids.tsv"), path, "unknown form", "training", "cut -f 2,4"),
+    ):
+        diagnosis = examine(train, valid)
+        finding = only(diagnosis)
+        assert (finding.reason, finding.severity, finding.text) == (reason, "error", text)
+        assert said in finding.detail
+        assert not diagnosis.usable
+
+
+def test_zeros_in_many_lines_are_an_error(clean: list[Pair], tmp_path: Path) -> None:
+    diagnosis = examine(save(tmp_path, [(s.replace(" ", "\0", 1), t) for s, t in clean]))
+    assert [(f.reason, f.severity) for f in diagnosis.findings if f.reason == "NUL"] == [("NUL", "error")]
+
+
+def test_two_sides_that_are_mostly_the_same_are_told_once(clean: list[Pair], tmp_path: Path) -> None:
+    other = save(tmp_path, replaced(clean, (3, (clean[3][0], clean[3][0]))), "other")
+    same = save(tmp_path, [(s, s) if n % 5 else (s, t) for n, (s, t) in enumerate(clean)], "same")
+    diagnosis = examine([other, same])
+    found = {f.reason: f for f in diagnosis.findings}
+    assert (found["both sides the same"].severity, found["both sides the same"].count) == ("error", 1600)
+    assert "same.en and" in found["both sides the same"].detail
+    assert places(found["source = target"]) == [("other.en", 4)]
+    assert np.count_nonzero(diagnosis.flags & Flag.COPY) > 1500, "cleaning still sees them"
+
+
+def test_the_form_that_json_must_have_is_told_with_the_languages(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"en": "A sentence.", "fr": "Une phrase."}\n{"eng": "A", "fra": "B"}\n')
+    finding = only(examine(str(tmp_path / "t.jsonl")))
+    assert '{"en": "…", "fr": "…"}' in finding.detail
 
 
 @pytest.mark.parametrize("kind", ["prefix", "gz", "tsv", "jsonl"])
