@@ -55,7 +55,7 @@ def test_every_unwelcome_character_is_found_in_its_place(reason: Reason, charact
 
 
 def test_windows_text_that_was_read_as_latin1_is_told_from_utf8_that_was() -> None:
-    windows = "“L’été…”".encode("cp1252").decode("latin-1")
+    windows = "“L’été passe…”".encode("cp1252").decode("latin-1")
     ellipsis = "Et puis…".encode("cp1252").decode("latin-1")
     utf8 = "“L’été…”".encode().decode("latin-1")
     found = {s.reason: s.rows.tolist() for s in find_characters(Side(["clean", windows, ellipsis]), 0, False)}
