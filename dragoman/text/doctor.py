@@ -143,9 +143,8 @@ def examine_text(
     surveys: dict[str, Survey] = {}
     for name, texts in given.items():
         if texts or name == "training":
-            corpora = [locate(text, source, target) for text in texts]
             try:
-                surveys[name] = survey_text(corpora, (source, target), tell)
+                surveys[name] = survey_text([locate(text, source, target) for text in texts], (source, target), tell)
             except FormError as error:
                 return _refusal(name, error)
     training = surveys["training"]
