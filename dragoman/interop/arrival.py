@@ -138,6 +138,9 @@ def _require_kind(folder: Path, settings: dict[str, Any]) -> None:
     for name in ("transformers_weights", "quantization_config", "auto_map"):
         if settings.get(name):
             raise DragomanError(f"{folder}: its config.json has {name}: {_CURE}")
+    for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
+        if settings.get(name) not in (None, "eager", "sdpa"):  # transformers would fetch a kernel of that name
+            raise DragomanError(f"{folder}: its config.json has {name}: {_CURE}")
     for ours, theirs in (("attention_heads", "attention heads"), ("ffn_dim", "feed-forward width")):
         if settings.get(f"encoder_{ours}") != settings.get(f"decoder_{ours}"):
             raise DragomanError(f"{folder}: encoder and decoder differ in {theirs}; Dragoman has one number for both")

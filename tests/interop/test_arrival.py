@@ -165,10 +165,15 @@ def test_damaged_settings_are_one_sentence(name: str, changes: dict[str, Any], t
 
 def test_a_folder_does_not_choose_what_computes(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
+    rewrite(folder / "config.json", attn_implementation="sdpa")
     arrival = read_marian(folder)
-    rewrite(folder / "config.json", attn_implementation="nobody/kernels", _attn_implementation="nobody/kernels")
     side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
     assert side._model.config._attn_implementation == "eager"
+    for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
+        rewrite(folder / "config.json", **{name: "nobody/kernels"})
+        with pytest.raises(DragomanError, match=f"has {name}"):
+            read_marian(folder)
+        rewrite(folder / "config.json", **{name: "gone"})
 
 
 def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
