@@ -92,7 +92,7 @@ class ModelFolder:
         folder = Path(folder)
         settings = _read_config(folder)
         vocabulary = Vocabulary.load(folder)
-        known = settings.get("checksums")
+        known: Any = settings.get("checksums")
         for name, content in vocabulary.files().items() if isinstance(known, dict) and known else ():
             if name not in known:
                 raise DragomanError(f"{folder / name}: of another model ({CONFIG_FILE} does not name it); move it away")

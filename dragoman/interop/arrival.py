@@ -234,10 +234,10 @@ def _require_layers(config: ModelConfig, tensors: Weights, path: Path) -> None:
     """Raise DragomanError, in Marian's names, unless the layers are those of the configuration."""
     known = len(tensors) + 1  # more layers than tensors can't be, whatever a damaged configuration says
     encoder, decoder = min(config.num_encoder_layers, known), min(config.num_decoder_layers, known)
-    shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder, max_length=1)  # no layer's matter
+    layers = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder, max_length=1)
     try:
         with torch.device("meta"):
-            model = Transformer(shape)
+            model = Transformer(layers)
     except (RuntimeError, TypeError, OverflowError):
         raise DragomanError(f"{path.parent}: its config.json speaks of a model beyond all memory") from None
     expected = {name: tuple(weight.shape) for name, weight in layers_to_marian(dict(model.named_parameters())).items()}
