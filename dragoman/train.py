@@ -19,7 +19,6 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     Direction,
     ModelFolder,
-    refuse_strange_folder,
     remove_run,
 )
 from dragoman.config import DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
@@ -30,8 +29,9 @@ from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
 from dragoman.reporting import Report
 from dragoman.text.corpus import Pair
-from dragoman.text.preparation import PreparedText, locate_texts, prepare_text
+from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
+from dragoman.training.ownership import SETTINGS_OF_ONE_CALL, refuse_strangers, refuse_to_remove_text
 from dragoman.training.progress import Outcome
 from dragoman.training.rehearsal import Rehearsal, rehearse
 from dragoman.training.state import list_states, run_lock
@@ -71,8 +71,8 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
     """
     if not processes.first:
         return _run(config, processes)
+    refuse_strangers(config)
     make_folder(Path(config.out))
-    refuse_strange_folder(Path(config.out))
     with run_lock(Path(config.out)):
         return _run(config, processes)
 
@@ -84,7 +84,7 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
     if parent is not None:
         _check_parent(config, parent)
     if config.restart and processes.first:
-        locate_texts(config)  # what is there goes only for a run that can begin
+        refuse_to_remove_text(config)  # what is there goes only for a run that can begin
         remove_run(out)
     if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
         raise DragomanError(
@@ -109,8 +109,8 @@ def rehearse_training(config: TrainConfig) -> Rehearsal:
     Raises:
         DragomanError: the text or the folder can't be used, or memory is too short for a single sentence.
     """
+    refuse_strangers(config)
     make_folder(Path(config.out))
-    refuse_strange_folder(Path(config.out))
     say = _speaker(Processes())
     parent = ModelFolder.load(config.from_) if config.from_ else None
     with run_lock(Path(config.out)):
@@ -162,7 +162,7 @@ def _without_sizes(model: ModelConfig) -> dict[str, object]:
 def _as_yaml(config: TrainConfig) -> bytes:
     """The resolved settings, in the form that --config reads; not what was meant for one call."""
     settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
-    for once in ("restart", "accept_changes", "dry_run"):
+    for once in SETTINGS_OF_ONE_CALL:
         del settings[once]
     for found_out in ("source_vocab_size", "target_vocab_size"):
         del settings["model"][found_out]

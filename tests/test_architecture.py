@@ -62,6 +62,7 @@ FLOORS = [
         "training.progress",
         "training.distributed",
         "training.state",
+        "training.ownership",
         "training.step",
         "training.fit",
         "training.shares",
