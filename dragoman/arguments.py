@@ -139,6 +139,7 @@ def _normalised(arguments: Sequence[str], verb: Verb) -> list[str]:
     types = get_type_hints(verb.config)
     single = {_flag(name) for name, kind in types.items() if kind != list[str]}
     alone = {_flag(name): allowed for name, allowed in _standing_alone(verb.config).items()}
+    _refuse_repeated_lists(arguments, {_flag(name) for name, kind in types.items() if kind == list[str]})
     others: list[str] = []
     tied: list[str] = [] if verb.positionals else others
     waiting = list(arguments)
@@ -158,6 +159,14 @@ def _normalised(arguments: Sequence[str], verb: Verb) -> list[str]:
         else:
             (tied if argument.partition("=")[0] in single else others).append(argument)
     return (tied + others if verb.positionals else others) + waiting
+
+
+def _refuse_repeated_lists(arguments: Sequence[str], lists: set[str]) -> None:
+    """Raise ConfigError where a list is given in two parts: only the last of them would count."""
+    words = list(arguments)[: arguments.index("--") if "--" in arguments else None]
+    given = [word.partition("=")[0].replace("_", "-") for word in words]
+    for name in lists:
+        require(given.count(name) < 2, f"{name} is given twice: give all of its values after one {name}")
 
 
 def _flag(name: str) -> str:

@@ -46,6 +46,27 @@ def test_what_comes_later_wins(tmp_path: Path) -> None:
     assert (config.seed, config.max_steps) == (4, 7)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("train", [*TEXT, "--train", "c"]),
+        ("train", [*TEXT, "--valid=a", "--valid", "b"]),
+        ("evaluate", ["m", "--test", "a", "--beam", "1", "--test", "b"]),
+        ("compare", ["--system", "a", "--system", "b"]),
+        ("reproduce", ["--seeds", "1", "--seeds=2", "--", "recipe"]),
+        ("split", ["--train", "x", "--text", "a", "--text", "b"]),
+    ],
+)
+def test_a_list_in_two_parts_is_refused_for_the_first_would_be_lost(name: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"--(\w+) is given twice: give all of its values after one --\1$"):
+        parse(name, VERBS[name], words)
+
+
+def test_what_stands_after_two_dashes_is_no_option() -> None:
+    config = parse("evaluate", VERBS["evaluate"], ["--test", "a", "--", "--test"])
+    assert (config.folder, config.test) == ("--test", ["a"])
+
+
 @pytest.mark.parametrize("name", VERBS)
 def test_what_a_verb_is_for_fits_into_a_sentence(name: str) -> None:
     sentence = first_sentence(VERBS[name].config)

@@ -325,7 +325,7 @@ def test_underscores_and_dashes_mean_the_same(parse: Callable[..., TrainConfig])
 
 
 def test_underscores_in_values_stay(parse: Callable[..., TrainConfig]) -> None:
-    config = parse(*RUN[:-2], "--out=my_model_dir", "--train", "my_text", "--valid", "a_b", "c_d,e_f")
+    config = parse(*RUN[:-4], "--out=my_model_dir", "--train", "my_text", "--valid", "a_b", "c_d,e_f")
     assert (config.out, config.train, config.valid) == ("my_model_dir", ["my_text"], ["a_b", "c_d,e_f"])
 
 
@@ -795,7 +795,7 @@ def test_a_damaged_state_is_named_with_the_way_out(text: Path, copy: Path) -> No
 
 
 def test_missing_text_is_named_before_anything_is_trained(text: Path, tmp_path: Path) -> None:
-    message = complaint(1, *train(text, tmp_path / "model", "--train", tmp_path / "nowhere"))
+    message = complaint(1, *train(tmp_path / "nowhere", tmp_path / "model"))
     assert str(tmp_path / "nowhere") in message
 
 

@@ -152,8 +152,8 @@ def test_a_restart_that_can_not_begin_leaves_the_run_as_it_was(
     out = tmp_path / "run"
     assert run(text, out, "--max-steps", 1).code == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    for wrong in (["--train", tmp_path / "nothing"], ["--from", tmp_path], ["--from", parent, "--source", "xx"]):
-        shape = SHAPE if wrong[0] == "--train" else NO_SHAPE
+    for wrong in (["--test", tmp_path / "nothing"], ["--from", tmp_path], ["--from", parent, "--source", "xx"]):
+        shape = SHAPE if wrong[0] == "--test" else NO_SHAPE
         assert run(text, out, "--restart", "true", *wrong, shape=shape).code != 0
         assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
