@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
+import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,7 +15,12 @@ from typing import IO
 
 from dragoman.config import DragomanError
 
+if sys.platform != "win32":
+    import fcntl
+
 _BLOCK = 1 << 20
+_LONG_NAME = 200  # bytes, of the 255 that most file systems allow; the name of a partial file is longer
+_RENAMES_OPEN_FILES = sys.platform != "win32"
 
 
 def checksum(path: Path) -> str:
@@ -61,17 +69,15 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         DragomanError: it can't be written, for example because the disk is full.
     """
-    if path.exists() and not path.is_file():  # a pipe or a device takes bytes, but can't be replaced
+    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device takes bytes, but can't be replaced
         _write_into(path, content)
         return
     path = Path(os.path.realpath(path))  # a link stays one, unless it leads to itself
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as file:
+        with _beside(path) as (file, partial):
             file.write(content)
             settle(file, partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise not_saved(path, error) from None
 
 
@@ -85,18 +91,19 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         DragomanError: one can't be written, for example because the disk is full.
     """
     files = {Path(os.path.realpath(path)): content for path, content in contents.items()}
-    partials = {path: path.with_name(path.name + ".partial") for path in files}
     try:
-        for path, partial in partials.items():
-            with partial.open("wb") as file:
-                file.write(files[path])
+        with ExitStack() as stack:
+            partials = {}
+            for path, content in files.items():
+                file, partials[path] = stack.enter_context(_beside(path))
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        for path, partial in partials.items():
-            partial.replace(path)
+                if not _RENAMES_OPEN_FILES:
+                    file.close()
+            for path, partial in partials.items():
+                partial.replace(path)
     except OSError as error:
-        for partial in partials.values():
-            partial.unlink(missing_ok=True)
         raise not_saved(path, error) from None
     _flush_names(path.parent)
 
@@ -108,18 +115,14 @@ def appearing(*paths: Path) -> Iterator[list[IO[bytes]]]:
     Raises:
         DragomanError: they can't be written, for example because the disk is full.
     """
-    partials = [path.with_name(path.name + ".partial") for path in paths]
     try:
         with ExitStack() as stack:
-            files = [stack.enter_context(partial.open("wb")) for partial in partials]
-            yield list(files)
-            for file, partial, path in zip(files, partials, paths, strict=True):
+            opened = [stack.enter_context(_beside(path)) for path in paths]
+            yield [file for file, _ in opened]
+            for (file, partial), path in zip(opened, paths, strict=True):
                 settle(file, partial, path)
     except OSError as error:
         raise not_saved(paths[0], error) from None
-    finally:
-        for partial in partials:
-            partial.unlink(missing_ok=True)
 
 
 def settle(file: IO[bytes], partial: Path, final: Path) -> None:
@@ -130,9 +133,66 @@ def settle(file: IO[bytes], partial: Path, final: Path) -> None:
     """
     file.flush()
     os.fsync(file.fileno())
-    file.close()  # Windows renames no open file
+    if not _RENAMES_OPEN_FILES:
+        file.close()
     partial.replace(final)
+    file.close()
     _flush_names(final.parent)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """A new file beside a place, under a name that nobody else has; gone in the end unless it took another name.
+
+    Raises:
+        OSError: it can't be made.
+    """
+    name = os.fsencode(path.name)
+    stem = path.name if len(name) <= _LONG_NAME else hashlib.sha256(name).hexdigest()
+    _remove_remains(path.parent, stem)
+    file, partial = _open_new(path.parent, stem)
+    try:
+        with file:
+            yield file, partial
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _open_new(folder: Path, stem: str) -> tuple[IO[bytes], Path]:
+    while True:
+        partial = folder / f"{stem}.{secrets.token_hex(4)}.partial"
+        file = partial.open("xb")
+        if _lock(file) is not False and partial.exists():
+            return file, partial
+        file.close()  # another process took it for remains before it was locked
+
+
+def _remove_remains(folder: Path, stem: str) -> None:
+    """Remove what processes that were killed left beside a file; those that are at work keep theirs."""
+    pattern = re.compile(re.escape(stem) + r"\.[0-9a-f]{8}\.partial")
+    with suppress(OSError):
+        for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
+            with suppress(OSError):
+                if sys.platform == "win32":  # which removes no open file
+                    partial.unlink()
+                else:
+                    with partial.open("rb+") as file:
+                        if _lock(file):
+                            partial.unlink()
+
+
+def _lock(file: IO[bytes]) -> bool | None:
+    """Lock a file until it is closed; False where another process has done so, None where the system can't."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _flush_names(folder: Path) -> None:
@@ -159,6 +219,6 @@ def not_saved(path: Path, error: OSError | RuntimeError, comfort: str = "") -> D
     """The error that says that a file could not be saved, why, what is left and what helps."""
     full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
     reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
-    before = f"; {comfort or 'what was there before is intact'}" if comfort or path.is_file() else ""
+    before = f"; {comfort or 'what was there before is intact'}" if comfort or os.path.isfile(path) else ""
     cure = "make room and run the same command again" if full else "name another place"
     return DragomanError(f"{path}: could not be saved ({reason}){before}; {cure}")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +16,7 @@ import pytest
 from faults import complaint, contents, full_disk, no_space
 
 from dragoman.config import DragomanError
-from dragoman.files import make_folder, not_saved, require_place, settle, write_atomically, write_together
+from dragoman.files import appearing, make_folder, not_saved, require_place, settle, write_atomically, write_together
 
 
 class Crash(BaseException):
@@ -158,6 +161,118 @@ def test_settling_gives_a_file_its_name_after_its_last_bytes(tmp_path: Path) -> 
         settle(file, partial, final)
         assert final.read_bytes() == b"after"
     assert contents(tmp_path) == {str(final): b"after"}
+
+
+# ---- names of files that are being written
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from dragoman.files import appearing, write_atomically, write_together
+folder, content = Path(sys.argv[1]), sys.argv[2].encode() * 100_000
+for _ in range(60):
+    write_atomically(folder / "one", content)
+    write_together({folder / "two": content, folder / "three": content})
+    with appearing(folder / "four", folder / "five") as files:
+        for file in files:
+            file.write(content)
+"""
+
+
+def test_processes_that_write_the_same_files_leave_one_or_the_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITING, str(tmp_path)]
+    processes = [subprocess.Popen([*command, mark], stderr=subprocess.PIPE, text=True) for mark in "abc"]
+    for process in processes:
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 0, said
+    found = {Path(path).name: content for path, content in contents(tmp_path).items()}
+    assert found.keys() == {"one", "two", "three", "four", "five"}
+    assert all(content in {mark.encode() * 100_000 for mark in "abc"} for content in found.values())
+
+
+def test_what_a_killed_process_left_goes_and_what_one_is_writing_stays(tmp_path: Path) -> None:
+    code = "import os, sys\nfrom pathlib import Path\nfrom dragoman.files import appearing\n"
+    code += "with appearing(Path(sys.argv[1])) as (file,):\n    print('ready', flush=True)\n    input()\n"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "file")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    (tmp_path / "file.partial").write_bytes(b"of a download")
+    (tmp_path / "other.0123abcd.partial").write_bytes(b"of another file")
+    assert len(list(tmp_path.glob("file.*.partial"))) == 2
+    processes[0].kill()
+    processes[0].communicate()
+    write_atomically(tmp_path / "file", b"content")
+    assert len(list(tmp_path.glob("file.*.partial"))) == 1
+    processes[1].communicate("\n")
+    assert processes[1].returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "file.partial", "other.0123abcd.partial"}
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "é" * 125, "x" * 200, "a.b" * 80])
+def test_names_as_long_as_they_may_be(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write_atomically(path, b"one")
+    write_together({path: b"two"})
+    with appearing(path) as (file,):
+        file.write(b"three")
+    assert contents(tmp_path) == {str(path): b"three"}
+
+
+def test_names_longer_than_that_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    for action in (lambda path: write_atomically(path, b""), lambda path: write_together({path: b""})):
+        assert "could not be saved (" in complaint(lambda action=action: action(tmp_path / ("x" * 300)))  # type: ignore[misc]
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
+def test_new_files_have_the_mode_that_the_user_wants(tmp_path: Path) -> None:
+    for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+        before = os.umask(mask)
+        try:
+            write_atomically(tmp_path / "file", b"x")
+            write_together({tmp_path / "another": b"x"})
+        finally:
+            os.umask(before)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
+
+
+def test_where_files_can_not_be_locked_they_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*arguments: object) -> NoReturn:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", unable)
+    write_atomically(tmp_path / "file", b"content")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
+
+
+def test_a_new_file_that_was_taken_for_remains_is_made_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, taken = fcntl.flock, []
+
+    def taken_at_first(descriptor: int, operation: int) -> None:
+        if not taken:
+            taken.extend(tmp_path.glob("*.partial"))
+            taken[0].unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", taken_at_first)
+    write_atomically(tmp_path / "file", b"content")
+    assert len(taken) == 1
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
 
 
 # ---- folders
