@@ -6,7 +6,12 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+import filelock
 
 from dragoman.config import DragomanError
 from dragoman.files import checksum, make_folder, not_saved, settle
@@ -35,12 +40,43 @@ def fetch(url: str, path: Path, sha256: str = "", say: Report = lambda line: Non
         DragomanError: the server can't be reached or has no such file, the connection broke, what came or what is
             there is another file, or it can't be written.
     """
+    if _is_there(url, path, sha256, say):
+        return
+    make_folder(path.parent)
+    with _alone(path, say):
+        if not _is_there(url, path, sha256, say):  # another process may have fetched it meanwhile
+            _fetch(url, path, sha256, say)
+
+
+def _is_there(url: str, path: Path, sha256: str, say: Report) -> bool:
     if path.exists():
         if sha256 and checksum(path) != sha256:
             raise DragomanError(f"{path}: not the file that {url} should be (its SHA-256 differs); move it away")
         say(f"{path}: already there")
-        return
-    make_folder(path.parent)
+    return path.exists()
+
+
+@contextmanager
+def _alone(path: Path, say: Report) -> Iterator[None]:
+    """Wait until no other process fetches this file, and let none begin."""
+    lock = filelock.FileLock(path.with_name(path.name + ".lock"))
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            say(f"{path}: another process is fetching it; waiting for that")
+            lock.acquire()
+    except OSError as error:
+        raise not_saved(path, error) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()  # whoever waits looks for the name anew
+        lock.release()
+
+
+def _fetch(url: str, path: Path, sha256: str, say: Report) -> None:
     partial, version = (path.with_name(path.name + end) for end in (".partial", ".partial.version"))
     try:
         _receive(url, partial, version, bool(sha256), say)
@@ -60,6 +96,23 @@ def fetch(url: str, path: Path, sha256: str = "", say: Report = lambda line: Non
     say(f"{path}: {path.stat().st_size:,} bytes")
 
 
+class _KeepingEncryption(urllib.request.HTTPRedirectHandler):
+    """Follows a server to another address, but from https to nothing else."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """The request for the address that a server names; raises DragomanError where that is not encrypted."""
+        if req.type == "https" and not newurl.lower().startswith("https://"):
+            raise DragomanError(
+                f"{req.full_url}: the server names another address, {newurl}, which is not https; {_ELSEWHERE}"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_KeepingEncryption)
+
+
 def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report) -> None:
     """Let the partial file become whole."""
     known = version.read_text(encoding="utf-8") if version.is_file() else ""
@@ -70,12 +123,12 @@ def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report)
         if known:
             request.add_header("If-Range", known)
     try:
-        response = urllib.request.urlopen(request, timeout=_PATIENCE)
+        response = _OPENER.open(request, timeout=_PATIENCE)
     except urllib.error.HTTPError as error:
         if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
             raise
         partial.unlink()  # there is nothing beyond: whole, or of another version
-        response = urllib.request.urlopen(_without_range(request), timeout=_PATIENCE)
+        response = _OPENER.open(_without_range(request), timeout=_PATIENCE)
     with response:
         if response.status != http.client.PARTIAL_CONTENT:
             have = 0
@@ -90,6 +143,9 @@ def _receive(url: str, partial: Path, version: Path, checked: bool, say: Report)
                 file.write(block)
                 _tell(partial, have, len(block), total, say)
                 have += len(block)
+    if partial.stat().st_size != have:
+        partial.unlink()
+        raise DragomanError(f"{partial}: something else wrote into it; run the same command again")
     if total is not None and have != total:
         raise DragomanError(f"{url}: the connection ended after {have:,} of {total:,} bytes; {_AGAIN}")
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import random
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 
+import filelock
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -160,3 +167,67 @@ def test_a_full_disk_keeps_what_came(server: LocalServer, tmp_path: Path, monkey
     fetch(url(server), tmp_path / "file")
     assert server.asked[-1] == ("/file", "bytes=65536-")
     assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+FETCHING = """
+import sys
+from pathlib import Path
+from dragoman.fetching import fetch
+fetch(sys.argv[1], Path(sys.argv[2]), say=print)
+"""
+
+
+def test_two_processes_that_fetch_the_same_file_fetch_it_once(server: LocalServer, tmp_path: Path) -> None:
+    server.files["/file"] = CONTENT * 20
+    command = [sys.executable, "-c", FETCHING, url(server), str(tmp_path / "file")]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        said, failed = process.communicate(timeout=60)
+        assert process.returncode == 0, failed
+        assert said.endswith((f"{tmp_path / 'file'}: 6,000,000 bytes\n", f"{tmp_path / 'file'}: already there\n"))
+    assert server.asked == [("/file", None)]
+    assert (tmp_path / "file").read_bytes() == CONTENT * 20
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_while_another_process_fetches_it_a_file_is_waited_for(server: LocalServer, tmp_path: Path) -> None:
+    lock, said = filelock.FileLock(tmp_path / "file.lock"), list[str]()
+    lock.acquire()
+    waiting = threading.Thread(target=lambda: fetch(url(server), tmp_path / "file", SHA256, said.append))
+    waiting.start()
+    while not said:
+        time.sleep(0.01)
+    assert said == [f"{tmp_path / 'file'}: another process is fetching it; waiting for that"]
+    (tmp_path / "file").write_bytes(CONTENT)
+    lock.release()
+    waiting.join()
+    assert said[1:] == [f"{tmp_path / 'file'}: already there"]
+    assert server.asked == []
+
+
+def test_what_others_wrote_into_a_file_is_no_success(
+    server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_into(partial: Path, *arguments: object) -> None:
+        with partial.open("ab") as file:
+            file.write(b"x" * 400_000)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fetching, "_tell", write_into)
+        with pytest.raises(DragomanError, match="something else wrote into it"):
+            fetch(url(server), tmp_path / "file")
+    fetch(url(server), tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_server_leads_from_https_to_nothing_else() -> None:
+    handler, headers = fetching._KeepingEncryption(), Message()
+    request = urllib.request.Request("https://example.org/a")
+    for address in ("http://example.org/a", "HTTP://example.org/a", "ftp://example.org/a"):
+        with pytest.raises(DragomanError, match=r"https://example\.org/a: .*which is not https; name another place"):
+            handler.redirect_request(request, None, 302, "Found", headers, address)
+    for begin in ("https", "http"):
+        request = urllib.request.Request(f"{begin}://example.org/a")
+        following = handler.redirect_request(request, None, 302, "Found", headers, "https://example.org/b")
+        assert following is not None
+        assert following.full_url == "https://example.org/b"
