@@ -343,7 +343,8 @@ class TrainConfig:
     accept_changes: bool = False
     """Continue the run in OUT although its settings or its text have changed since."""
     dry_run: bool = False
-    """Prepare the text, make a few steps that leave no trace, and say what the run would take: memory and time."""
+    """Prepare the text, which stays in OUT for the run itself, make a few steps on a model that nobody keeps, and say
+    what the run would take: memory and time."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The Transformer."""
     text: TextConfig = field(default_factory=TextConfig)

@@ -52,15 +52,47 @@ def train(config: TrainConfig) -> int:
         print("\n".join(rehearse_training(config).lines()))
         return 0
     with joined_processes() as processes:
-        outcome = run_training(config, processes)
         say = _speaker(processes)
+        try:
+            outcome = run_training(config, processes)
+        except (KeyboardInterrupt, SystemExit):  # the latter where SIGTERM came
+            say(_stopped_at_once(config))
+            raise
     if outcome.reason == "interrupted":
         again = "the same command without --restart" if config.restart else "the same command again"
         say(f"stopped after step {outcome.progress.step:,}; run {again} to continue")
         return 128 + outcome.signal
     scores = ", ".join(f"{_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     say(f"{_ENDINGS[outcome.reason]}: the model in {config.out} has, on the validation text, {scores}")
+    if advice := _advice(config, outcome):
+        say(advice)
     return 0
+
+
+def _stopped_at_once(config: TrainConfig) -> str:
+    """What to say where a signal did not wait for the end of a step."""
+    if not list_states(Path(config.out)):
+        return "stopped before the first step; the same command begins again"
+    again = "the same command without --restart" if config.restart else "the same command"
+    return f"stopped; {again} continues from the last saved state"
+
+
+def _advice(config: TrainConfig, outcome: Outcome) -> str:
+    """What else to know at the end of a run; empty where there is nothing."""
+    progress, warm_up = outcome.progress, config.optimizer.warmup_steps
+    limits = progress.reached(config)
+    names = " or ".join(f"--{name.replace('_', '-')}" for name in limits)
+    if limits and progress.step < warm_up:
+        return (
+            f"the run ended after {progress.step:,} of {warm_up:,} warm-up steps, before the learning rate had reached "
+            f"its peak: raise {names}, or begin again with --restart and a lower --optimizer.warmup-steps"
+        )
+    if outcome.reason != "already finished":
+        return ""
+    raised = [f"raise {names}"] if limits else []
+    if progress.out_of_patience(config):
+        raised.append("raise --validation.patience and give --accept-changes")
+    return f"to go on, {' and '.join(raised)}"
 
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)

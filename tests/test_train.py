@@ -176,6 +176,53 @@ def test_a_folder_in_use_is_refused_in_one_sentence_until_its_run_is_gone(
     assert run(text, out, "--max-steps", 1).code == 0
 
 
+# ---- what is said at the end
+
+
+@pytest.mark.parametrize("leave", [KeyboardInterrupt, SystemExit(143)], ids=["Ctrl-C", "SIGTERM"])
+def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
+    leave: BaseException, text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise leave
+
+    code = 143 if isinstance(leave, SystemExit) else 130
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "prepare_text", interrupted)
+        ended = run(text, tmp_path / "run", "--max-steps", 1)
+    assert (ended.code, ended.said) == (code, "stopped before the first step; the same command begins again\n")
+    assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "prepare_text", interrupted)
+        ended = run(text, tmp_path / "run", "--max-steps", 2)
+    assert (ended.code, ended.said) == (code, "stopped; the same command continues from the last saved state\n")
+    assert "continuing after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
+
+
+def test_a_run_that_ends_within_its_warm_up_says_so(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
+    ended = run(text, tmp_path / "run", "--max-steps", 3)
+    assert ended.said.endswith(
+        "the run ended after 3 of 20 warm-up steps, before the learning rate had reached its peak: raise --max-steps, "
+        "or begin again with --restart and a lower --optimizer.warmup-steps\n"
+    )
+    more = ["--max-steps", 3, "--restart", "--optimizer.warmup-steps", 2]
+    assert "warm-up" not in run(text, tmp_path / "run", *more).said
+
+
+def test_a_finished_run_says_how_it_goes_on(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
+    def go(*more: object) -> str:
+        ended = run(text, tmp_path / "run", "--optimizer.warmup-steps", 2, "--validation.every", 2, *more)
+        assert ended.code == 0, ended.said
+        return ended.said.rstrip("\n").split("\n")[-1]
+
+    go("--max-steps", 4)
+    assert go("--max-steps", 4) == "to go on, raise --max-steps"
+    assert go("--max-steps", 6).startswith("finished")
+    patient = ["--validation.patience", 1, "--accept-changes", "--optimizer.lr-scale", 1e-9, "--max-steps", 60]
+    assert go(*patient) == "to go on, raise --validation.patience and give --accept-changes"
+    assert go(*patient, "--validation.patience", 3).startswith("finished, as nothing got better")
+
+
 # ---- text that changes
 
 

@@ -81,14 +81,22 @@ class Progress:
 
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 where it has no limit."""
-        parts = [0.0]
+        return max(self._parts(config).values(), default=0.0)
+
+    def reached(self, config: TrainConfig) -> list[str]:
+        """The settings whose limit the run has reached."""
+        return [name for name, part in self._parts(config).items() if part >= 1.0]
+
+    def _parts(self, config: TrainConfig) -> dict[str, float]:
+        """Part of the run that is done, by the limits that it has."""
+        parts = {}
         if config.max_steps:
-            parts.append(self.step / config.max_steps)
+            parts["max_steps"] = self.step / config.max_steps
         if config.max_minutes:
-            parts.append(self.seconds / 60 / config.max_minutes)
+            parts["max_minutes"] = self.seconds / 60 / config.max_minutes
         if config.max_epochs:
-            parts.append((self.epoch + self.part_of_epoch) / config.max_epochs)
-        return max(parts)
+            parts["max_epochs"] = (self.epoch + self.part_of_epoch) / config.max_epochs
+        return parts
 
     def out_of_patience(self, config: TrainConfig) -> bool:
         """Whether so many validations in a row brought nothing better that the run should end."""

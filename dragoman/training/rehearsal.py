@@ -1,4 +1,4 @@
-"""What a run would take: the size of the model, the batches, memory and time, from a few steps that leave no trace."""
+"""What a run would take: the size of the model, the batches, memory and time, from a few steps that nobody keeps."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def rehearse(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: tor
         shape: of its model, with the sizes of the vocabularies.
         text: what it learns from.
         device: where.
-        report: told when memory is short.
+        report: told what goes on, and when memory is short.
 
     Raises:
         DragomanError: memory is too short for a single sentence.
@@ -127,7 +127,9 @@ def rehearse(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: tor
     bf16 = use_bf16(config.precision, device)
     stepper, shares = Stepper(model, plain, bf16, processes), Shares(text, plain, processes)
     shares.settle(progress)
+    report("trying the largest batch")
     fit_memory(stepper, shares.most_demanding(), report)
+    report(f"making up to {_WARMING_UP + _STEPS} steps")
     seconds, tokens, padded = _make_steps(stepper, shares, progress.accumulate, report)
     plan = math.ceil(shares.batches_per_epoch() / progress.accumulate)
     steps = [n for n in (config.max_steps, config.max_epochs * plan) if n]
