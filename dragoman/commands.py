@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+import yaml
 
 from dragoman.checkpoint import (
     AVERAGE_FACT,
     CHECKPOINTS,
     OF_ONE_MODEL,
+    RUN_FILE,
+    Direction,
     ModelFolder,
     average_weights,
     learned_checkpoints,
@@ -27,7 +31,7 @@ from dragoman.checkpoint import (
     refuse_to_overwrite,
 )
 from dragoman.config import DragomanError
-from dragoman.files import require_place, write_atomically
+from dragoman.files import checksum, require_place, write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.evaluation import METRICS, all_scores, looks_raw, looks_tokenized
@@ -37,13 +41,20 @@ from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.quotation import as_table, describe_evaluation
 from dragoman.reporting import NowAndThen
-from dragoman.text.corpus import decode_lines, read_lines, read_pairs
+from dragoman.text.corpus import decode_lines, locate, read_lines, read_pairs
+from dragoman.text.findings import Tally
+from dragoman.text.survey import survey_text
 
 _LINES_AT_ONCE = 2000
 
 
 def translate(config: TranslateConfig) -> int:
     """Translate a file or stdin to stdout, flushing as lines come; returns the exit code."""
+    if config.file != "-" and not Path(config.file).exists():
+        raise DragomanError(
+            f"{config.file}: no such file; to translate a sentence: "
+            f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
+        )
     translator = _translator(config)
     done = 0
     for lines in _incoming(config.file):
@@ -168,6 +179,7 @@ def evaluate(config: EvaluateConfig) -> int:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
     for place in filter(None, (config.json, config.markdown)):
         require_place(Path(place))
+    _warn_about_text(config, direction)
     with _naming(", ".join(config.test)):
         found = translator.translate([source for source, _ in pairs], config, _telling_progress(len(pairs)))
     _say_what_was_cut(", ".join(config.test), found, 1)
@@ -189,6 +201,34 @@ def evaluate(config: EvaluateConfig) -> int:
     if config.markdown:
         write_atomically(Path(config.markdown), as_table(evaluation).encode())
     return 0
+
+
+def _warn_about_text(config: EvaluateConfig, direction: Direction) -> None:
+    """Say where a text is the wrong way round, or one that the model has learned from or was chosen by."""
+    corpora = [locate(text, direction.source, direction.target) for text in config.test]
+    swapped = survey_text(corpora, (direction.source, direction.target), lambda done, pairs: None)
+    for text, is_swapped in zip(config.test, swapped.report(Tally("test", 0)), strict=True):
+        if is_swapped:
+            _say(
+                f"warning: {text}: seems to be the wrong way round, {direction.target} to {direction.source}; the "
+                f"model translates {direction.source} to {direction.target}"
+            )
+    seen = _files_of_the_run(Path(config.folder))
+    for text, corpus in zip(config.test, corpora, strict=True):
+        if all(checksum(path) in seen for path in corpus.paths):
+            _say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
+
+
+def _files_of_the_run(folder: Path) -> set[str]:
+    """SHA-256 of the files that a run trained on and was validated with, as far as its folder still knows them."""
+    try:
+        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
+        key = json.loads((folder / "data" / "key.json").read_text(encoding="utf-8"))
+        held_back = [locate(text, settings["source"], settings["target"]).paths for text in settings["test"]]
+        number = sum(map(len, held_back))
+        return {file[3] for file in key["files"][: len(key["files"]) - number]}
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, yaml.YAMLError, DragomanError):
+        return set()  # not the folder of a run, or its text is elsewhere by now
 
 
 def score(config: ScoreConfig) -> int:

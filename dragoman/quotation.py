@@ -115,7 +115,8 @@ def read_evaluation(path: str) -> dict[str, Any]:
             raise TypeError(RUN_FACT)
         return dict(found, tokenized=bool(found["settings"]["tokenized"]))
     except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror}") from None
+        reason = "a folder; give the file that evaluate --json wrote" if Path(path).is_dir() else error.strerror
+        raise DragomanError(f"{path}: {reason}") from None
     except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, RecursionError):
         raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again") from None
 

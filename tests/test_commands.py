@@ -14,6 +14,7 @@ from dragoman import commands
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import main
 from dragoman.config import DragomanError, ModelConfig, SearchConfig, TextConfig
+from dragoman.files import checksum
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.translation import Translation
 from dragoman.inference.translator import Translator
@@ -184,6 +185,43 @@ def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(
     assert "not translated" not in printed.err
     assert main([*arguments, "--long", "truncate", "--device", "cpu"]) == 0
     assert "test.tsv, line 2: too long for the model" in capsys.readouterr().err
+
+
+def test_a_sentence_in_place_of_a_file_is_told_what_to_do(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", model, "Where is the station?", "--device", "cpu"]) == 1
+    assert capsys.readouterr().err == (
+        "dragoman: Where is the station?: no such file; to translate a sentence: "
+        f"echo '…' | dragoman translate {model}\n"
+    )
+
+
+def test_evaluating_what_the_model_has_seen_is_warned_about(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.tsv").write_text(f"a cat\tun chat\n{name}\t{name}\n")
+    folder = Path(model)
+    (folder / "data").mkdir()
+    files = [[name, 1, 1, checksum(tmp_path / f"{name}.tsv")] for name in ("train", "valid", "test")]
+    (folder / "data" / "key.json").write_text(json.dumps({"files": files}))
+    settings = {"source": "en", "target": "fr", "test": [str(tmp_path / "test.tsv")]}
+    (folder / "train.yaml").write_text(json.dumps(settings))
+    for name in ("train", "valid", "test"):
+        assert main(["evaluate", model, "--test", str(tmp_path / f"{name}.tsv"), "--device", "cpu"]) == 0
+        warned = "the model was trained or chosen with this text" in capsys.readouterr().err
+        assert warned is (name != "test")
+
+
+def test_evaluating_a_text_that_is_the_wrong_way_round_is_warned_about(
+    tmp_path: Path, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    english = ["the cat is on the table and it is not here", "this is what they have with them for the day"] * 20
+    french = ["le chat est sur la table et il n'est pas ici", "c'est ce que les autres ont avec eux pour le jour"] * 20
+    for sides, expected in (((english, french), False), ((french, english), True)):
+        lines = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+        (tmp_path / "test.tsv").write_text("".join(lines))
+        assert main(["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--device", "cpu"]) == 0
+        assert ("seems to be the wrong way round" in capsys.readouterr().err) is expected
 
 
 def test_an_average_never_takes_the_place_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -258,3 +258,8 @@ def test_what_is_no_evaluation_is_named(content: str, tmp_path: Path, capsys: py
 def test_runs_without_partners_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--system", "a.json", "b.json", "--baseline", "c.json"]) == 2
     assert "need as many runs each, not 1 and 2" in capsys.readouterr().err
+
+
+def test_a_folder_in_place_of_an_evaluation_is_told_from_one(tmp_path: Path) -> None:
+    with pytest.raises(DragomanError, match=r"a folder; give the file that evaluate --json wrote$"):
+        read_evaluation(str(tmp_path))
