@@ -3,20 +3,25 @@ PYTHON ?= python3
 DATA ?= multi30k
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .PHONY: setup demo test check bench docs clean
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Dragoman needs Python 3.10 or newer; name one with make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all]'
-	@touch $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
 
-demo: $(READY)
+$(READY): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[all]'
+	@touch $@
+
+demo: $(INSTALLED)
 	$(BIN)/dragoman demo --out demo
 
 test: $(READY)
@@ -26,6 +31,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32
+	$(BIN)/mypy --python-version 3.13
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 # DATA: a folder with Multi30k's train, val and test_2016_flickr, .en and .de (github.com/multi30k/dataset, task 1, raw)
@@ -43,7 +50,7 @@ bench: .bench/peers/.ready .bench/joeynmt/.ready
 	.bench/joeynmt/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-joeynmt.txt
 	@touch $@
 
-docs: demo
+docs: $(READY) demo
 	$(BIN)/python benchmarks/report.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html"

@@ -107,11 +107,11 @@ def _unread() -> int:
 
 def _is_unread(descriptor: int) -> bool:
     """Whether a stream is a pipe that nobody reads any more."""
-    if not hasattr(select, "poll"):  # on Windows
-        return False
-    poll = select.poll()
-    poll.register(descriptor, select.POLLOUT)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
+    if sys.platform != "win32" and hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    return False
 
 
 def _version() -> str:

@@ -184,15 +184,15 @@ def _remove_remains(folder: Path, stem: str) -> None:
 
 def _lock(file: IO[bytes]) -> bool | None:
     """Lock a file until it is closed; False where another process has done so, None where the system can't."""
-    if sys.platform == "win32":
-        return None
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return None
+        return True
+    return None
 
 
 def _flush_names(folder: Path) -> None:

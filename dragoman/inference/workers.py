@@ -90,11 +90,13 @@ class Workers(Generic[Result]):
     def _submit(self, *arguments: Any) -> Future[Sequence[Result] | None]:
         """Give arguments to a process; one that starts now inherits that Ctrl-C is not for it."""
         assert self._pool is not None
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self._pool.submit(_work, arguments)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if sys.platform != "win32":  # where none are started
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                return self._pool.submit(_work, arguments)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return self._pool.submit(_work, arguments)
 
     def _stop(self) -> None:
         if self._end is not None:

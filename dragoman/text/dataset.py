@@ -167,7 +167,8 @@ def build_store(
     Raises:
         DragomanError: no pair is left, or whatever reading the pairs raises.
     """
-    dtype = np.dtype(np.uint16 if max(len(vocabulary.source), len(vocabulary.target)) <= 2**16 else np.uint32)
+    few = max(len(vocabulary.source), len(vocabulary.target)) <= 2**16
+    dtype: np.dtype[np.integer] = np.dtype(np.uint16) if few else np.dtype(np.uint32)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

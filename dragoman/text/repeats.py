@@ -11,7 +11,7 @@ import string
 import tempfile
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Repeats:
     def __init__(self, expected: int, partition: int = PARTITION) -> None:
         """Args: expected, how many keys will come; partition, how many of them memory may hold at a time."""
         self._bits = min(((max(expected, 1) - 1) // partition).bit_length(), _MOST_BITS)
-        self._files: list[BinaryIO] = []
+        self._files: list[IO[bytes]] = []
 
     def __enter__(self) -> Repeats:
         """Open the temporary files."""

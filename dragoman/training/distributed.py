@@ -10,6 +10,7 @@ import ctypes
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -145,6 +146,8 @@ def _leave_the_group() -> None:
 
 def _end_with_launcher() -> None:
     """Ask Linux for a SIGTERM when torchrun itself is killed: its processes would go on without it."""
+    if not sys.platform.startswith("linux"):
+        return
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -247,3 +247,12 @@ def test_losing_the_first_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distributed.dist, "broadcast_object_list", gone)
     with pytest.raises(DragomanError, match="lost contact"):
         Processes(1, 2).tell("x")
+
+
+def test_where_the_system_is_not_linux_nothing_is_asked_of_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: object) -> None:
+        raise TypeError("as on Windows")
+
+    monkeypatch.setattr("ctypes.CDLL", refuse)
+    monkeypatch.setattr("sys.platform", "win32")
+    distributed._end_with_launcher()
