@@ -48,7 +48,9 @@ class Recipe:
         try:
             recipe = Recipe(**yaml.safe_load(path.read_text(encoding="utf-8")))
         except OSError as error:
-            raise DragomanError(f"{path}: {error.strerror}; recipes/ has some") from None
+            raise DragomanError(
+                f"{path}: {error.strerror}; Dragoman's source repository has some, in recipes/"
+            ) from None
         except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
             raise _no_recipe(path, " ".join(str(error).split())) from None
         if fault := next(recipe._faults(), None):
@@ -121,7 +123,7 @@ def within(data: str, text: str) -> str:
 
 
 def _no_recipe(path: Path, reason: str) -> DragomanError:
-    return DragomanError(f"{path}: not a recipe ({reason}); see those in recipes/")
+    return DragomanError(f"{path}: not a recipe ({reason}); see those in recipes/ of Dragoman's source repository")
 
 
 def _is_known(path: Path, known: dict[str, str]) -> bool:

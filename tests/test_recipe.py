@@ -68,7 +68,9 @@ def test_other_files_are_none(content: str, tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match="not a recipe"):
         Recipe.read(path)
     path.unlink()
-    with pytest.raises(DragomanError, match=r"other\.yaml: No such file or directory; recipes/ has some"):
+    with pytest.raises(
+        DragomanError, match=r"other\.yaml: No such file or directory; Dragoman's source repository has"
+    ):
         Recipe.read(path)
 
 
