@@ -17,6 +17,7 @@ from small_models import small_model
 import dragoman
 from dragoman.checkpoint import RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
 from dragoman.cli import main
+from dragoman.config import DragomanError
 from dragoman.inference.evaluation import paired_bootstrap
 from dragoman.quotation import as_table, compare_runs, read_evaluation
 

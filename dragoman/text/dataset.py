@@ -167,8 +167,7 @@ def build_store(
     Raises:
         DragomanError: no pair is left, or whatever reading the pairs raises.
     """
-    few = max(len(vocabulary.source), len(vocabulary.target)) <= 2**16
-    dtype: np.dtype[np.integer] = np.dtype(np.uint16) if few else np.dtype(np.uint32)
+    dtype = _smallest(max(len(vocabulary.source), len(vocabulary.target)))
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -195,6 +194,11 @@ def build_store(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return TokenStore(folder)
+
+
+def _smallest(subwords: int) -> np.dtype[np.integer]:
+    """The smallest kind of number that holds the ids of so many subwords."""
+    return np.dtype(np.uint16) if subwords <= 2**16 else np.dtype(np.uint32)
 
 
 def _write_pairs(
