@@ -23,7 +23,7 @@ from fuzz_cases import prepared
 from fuzzing import Outcome, assert_nothing_half_written, command, contents, fresh_folder, refused
 from sample_run import run_folder, same_weights, training
 
-from dragoman.checkpoint import WEIGHTS_FILE, ModelFolder, read_weights
+from dragoman.checkpoint import MODEL_FILES, WEIGHTS_FILE, ModelFolder, read_weights
 
 FAILURES = {
     "open": errno.EACCES,
@@ -118,7 +118,7 @@ def faulty(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def prepare(folder: Path) -> None:
     """A text, a run in the middle, and a report, a page and a model from before."""
     shutil.copytree(run_folder(), folder, dirs_exist_ok=True)
-    shutil.copytree(folder / "run", folder / "mean")
+    shutil.copytree(folder / "run", folder / "mean", ignore=lambda _, names: {*names} - {*MODEL_FILES})
     settings = json.loads((folder / "mean" / "config.json").read_text())
     settings["facts"]["average of"] = "others"  # only an earlier average may be replaced
     (folder / "mean" / "config.json").write_text(json.dumps(settings))

@@ -277,7 +277,7 @@ def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str
     assert len(json.loads(Path("scores.json").read_text(encoding="utf-8"))["lines"]) == 20
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!")
     assert aligned.splitlines()[1].strip() == "|||"
-    assert {path.name for path in Path("models").iterdir()} == {"en-fr", "en-fr-tiny"}
+    assert {path.name for path in Path("models").iterdir()} == {"en-fr", "en-fr-dropout"}
     assert Path("en-fr.ct2", "model.bin").is_file()
 
 

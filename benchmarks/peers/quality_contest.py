@@ -96,7 +96,7 @@ def run_config(data: Path, out: Path, steps: int) -> TrainConfig:
         preset=PRESET,
         max_steps=steps,
         seed=SEED,
-        model=model_preset(PRESET),
+        model=replace(model_preset(PRESET), embedding_gain=1.0),
         optimizer=OptimizerConfig(**preset | {"schedule": SCHEDULE}),
     )
     return replace(config, validation=replace(config.validation, every=VALIDATE_EVERY))

@@ -338,7 +338,7 @@ def test_each_is_one_sentence_with_a_cure() -> None:
         assert text is not None
         assert not text.endswith(".")
         assert "\n" not in text
-        assert any(cure in text for cure in ("optimizer.", "dragoman check", "--preset"))
+        assert any(cure in text for cure in ("optimizer.", "dragoman check", "add text"))
 
 
 def test_an_observation_comes_back_from_a_saved_run() -> None:
