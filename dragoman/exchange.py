@@ -193,7 +193,7 @@ def _staging(out: Path, mark: str, own: Collection[str]) -> Iterator[Path]:
         _refuse_strangers(out, own)
     make_folder(out.parent)
     real, staging = Path(os.path.realpath(out)), out  # the place itself, which a link may only point to
-    if real.is_mount():
+    if os.path.ismount(real):
         raise DragomanError(f"{out}: is where a disk is mounted, and can't be replaced; name a folder in it")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=real.parent) as place:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import errno
 import json
 import signal
@@ -199,7 +200,7 @@ def test_a_disk_is_not_replaced_and_that_is_said_before_the_work(
 ) -> None:
     out = model.parent / "disk"
     out.mkdir()
-    monkeypatch.setattr(Path, "is_mount", lambda self: self.name == "disk")
+    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "disk")
     assert main(["export", str(model), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]) == 1
     told = capsys.readouterr().err
     assert "disk: is where a disk is mounted, and can't be replaced; name a folder in it" in told
