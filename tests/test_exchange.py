@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import os
 import errno
 import json
+import os
 import signal
 import subprocess
 import sys
