@@ -32,8 +32,9 @@ EXPORT_FILE = "dragoman.json"
 CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 _RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
-_VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
-MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *_VOCABULARY_FILES)
+VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
+"""What a vocabulary can have; never all of it."""
+MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """What a model folder can have; never all of it."""
 _RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
 AVERAGE_FACT = "average of"
@@ -121,7 +122,7 @@ class ModelFolder:
         weights = _serialise(dict(self.model.named_parameters()))
         files = self.vocabulary.files() | self._description() | {WEIGHTS_FILE: weights}
         write_together({folder / name: content for name, content in files.items()})
-        for name in set(_VOCABULARY_FILES) - files.keys():
+        for name in set(VOCABULARY_FILES) - files.keys():
             (folder / name).unlink(missing_ok=True)
 
     def save_description(self, folder: Path) -> None:

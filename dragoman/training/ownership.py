@@ -17,21 +17,27 @@ from dragoman.checkpoint import (
     LOCK_FILE,
     METRICS_FILE,
     RUN_FILE,
+    VOCABULARY_FILES,
     WEIGHTS_FILE,
     refuse_strange_folder,
 )
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.text.preparation import REPORT_FILE, locate_texts
-from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE
 from dragoman.training.state import list_states
 
 SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
 """What train.yaml does not keep."""
 _HELD_OUT, _DATA, _TENSORBOARD = "heldout", "data", "tensorboard"
-_SUBWORDS = {JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE}
-_FROM_THE_FIRST_STEP_ON = (CARD_FILE, CONFIG_FILE, WEIGHTS_FILE, *sorted(_SUBWORDS), RUN_FILE, METRICS_FILE)
-_FROM_THE_FIRST_STEP_ON += (_TENSORBOARD,)
-_IN_DATA = {"key.json", "train", "valid", *_SUBWORDS}
+_FROM_THE_FIRST_STEP_ON = (
+    CARD_FILE,
+    CONFIG_FILE,
+    WEIGHTS_FILE,
+    *VOCABULARY_FILES,
+    RUN_FILE,
+    METRICS_FILE,
+    _TENSORBOARD,
+)
+_IN_DATA = {"key.json", "train", "valid", *VOCABULARY_FILES}
 _IN_A_STORE = {"store.json", "source.ids", "source.ends", "target.ids", "target.ends"}
 
 
