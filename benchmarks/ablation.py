@@ -4,8 +4,8 @@
 
 DATA is the folder with train and val of Multi30k (raw, .en and .de); English to German, preset small. Each variant is
 trained for as many steps, and scored on val at beam 5; the test text has no part in this. So many runs are made at the
-same time, one thread each, and those that were stopped go on where they were; minutes are of processor time. Of the
-unchanged one, the search's length penalty is varied, too. Prints the table, and stores it with all that has finished in
+same time, one thread each, and those that were stopped go on where they were; minutes are of processor time. For some
+of them the search's length penalty is varied, too. Prints the table, and stores it with all that has finished in
 benchmarks/results/ablation.json.
 """
 
@@ -23,25 +23,21 @@ from typing import Any
 from hardware import describe_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = (
-    "--preset small --model.embedding-gain 1 --optimizer.schedule linear --validation.every 500 --validation.patience 0"
-)
+BASE = "--preset small --optimizer.schedule linear --validation.every 500 --validation.patience 0"
 VARIANTS = {
     "unchanged": "",
+    "R-Drop 1": "--optimizer.r-drop 1",
+    "R-Drop 1, dropout 0.25": "--optimizer.r-drop 1 --model.dropout 0.25",
+    "R-Drop 5": "--optimizer.r-drop 5",
     "4,000 subwords": "--text.vocab-size 4000",
     "12,000 subwords": "--text.vocab-size 12000",
     "subword dropout 0.1": "--text.subword-dropout 0.1",
-    "R-Drop 1": "--optimizer.r-drop 1",
-    "R-Drop 5": "--optimizer.r-drop 5",
-    "R-Drop 1, dropout 0.25": "--optimizer.r-drop 1 --model.dropout 0.25",
     "dropout 0.1": "--model.dropout 0.1",
     "dropout 0.25": "--model.dropout 0.25",
     "attention dropout 0.1": "--model.attention-dropout 0.1",
     "activation dropout 0.1": "--model.activation-dropout 0.1",
-    "init gain 1": "--model.init-gain 1",
-    "embedding gain 0.3": "--model.embedding-gain 0.3",
-    "embedding gain 0.5": "--model.embedding-gain 0.5",
     "pre-norm": "--model.norm pre --model.init-gain 1",
+    "init gain 1": "--model.init-gain 1",
     "moving average 0.999": "--optimizer.ema-decay 0.999",
     "no average of checkpoints": "--validation.keep-last 1",
     "learning rate halved": "--optimizer.peak-lr 0.001",
@@ -50,8 +46,17 @@ VARIANTS = {
     "shape of tiny": "--model.d-model 128 --model.d-ff 256 --model.num-encoder-layers 4 --model.num-decoder-layers 4",
     "width 384": "--model.d-model 384 --model.d-ff 1536 --model.num-heads 6",
     "encoder of 6 layers": "--model.num-encoder-layers 6",
+    "embedding gain 0.5": "--model.embedding-gain 0.5",
+    "embedding gain 1": "--model.embedding-gain 1",
+    "embedding gain 1, R-Drop 1": "--model.embedding-gain 1 --optimizer.r-drop 1",
+    "embedding gain 1, 4,000 subwords": "--model.embedding-gain 1 --text.vocab-size 4000",
+    "embedding gain 1, dropout 0.1": "--model.embedding-gain 1 --model.dropout 0.1",
+    "embedding gain 1, dropout 0.25": "--model.embedding-gain 1 --model.dropout 0.25",
+    "embedding gain 1, pre-norm": "--model.embedding-gain 1 --model.norm pre --model.init-gain 1",
 }
-SEARCHES = {f"length penalty {alpha}": f"--length-penalty {alpha}" for alpha in (0, 0.3, 1, 1.5)}  # 0.6 is usual
+SEARCHED = ("unchanged", "R-Drop 1", "R-Drop 1, dropout 0.25")
+PENALTIES = (0, 0.3, 1, 1.5, 2)  # beside the usual 0.6
+SEARCHES = {f"{name}, length penalty {alpha}": (name, alpha) for name in SEARCHED for alpha in PENALTIES}
 _SPENT = "seconds.txt"  # of processor time, a line for each time that a run was begun or went on
 RESULT = ROOT / "benchmarks" / "results" / "ablation.json"
 
@@ -85,8 +90,10 @@ class Ablation:
         self.rows[name] = self._score(out, name, "") | {"options": VARIANTS[name]}
 
     def search(self, name: str) -> None:
-        """Score the unchanged variant in another way."""
-        self.rows[name] = self._score(self._folder("unchanged"), name, SEARCHES[name]) | {"options": SEARCHES[name]}
+        """Score a variant that is trained in another way."""
+        variant, alpha = SEARCHES[name]
+        options = f"{VARIANTS[variant]} --length-penalty {alpha}".strip()
+        self.rows[name] = self._score(self._folder(variant), name, f"--length-penalty {alpha}") | {"options": options}
 
     def _folder(self, name: str) -> Path:
         return self.options.work / f"{_slug(name)}-{self.options.steps}-{self.options.seed}"
@@ -180,8 +187,8 @@ def main() -> None:
             if error := run.exception():
                 print(f"{runs[run]}: {error}", file=sys.stderr, flush=True)
             store(ablation)
-    if "unchanged" in ablation.rows:
-        for name in SEARCHES:
+    for name, (variant, _) in SEARCHES.items():
+        if variant in ablation.rows:
             ablation.search(name)
     store(ablation)
     print(ablation_table(json.loads(RESULT.read_text(encoding="utf-8"))))

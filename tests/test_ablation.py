@@ -38,16 +38,21 @@ def test_a_variant_changes_what_it_names_and_nothing_else(name: str) -> None:
     changes = differences(settings("unchanged"), settings(name))
     assert len(changes) == len(ablation.VARIANTS[name].split("--")) - 1  # an option that changes nothing is a mistake
     for number in re.findall(r"[\d,.]*\d", name):
-        assert float(number.replace(",", "")) in [float(change.split()[-1]) for change in changes]
+        assert float(number.replace(",", "")) in _numbers(changes)
+
+
+def _numbers(changes: list[str]) -> list[float]:
+    return [float(word) for change in changes if (word := change.split()[-1]) != "pre"]
 
 
 def test_every_search_is_another_one() -> None:
     verb = Verb(EvaluateConfig, "dragoman.commands")
     found = [
         parse("evaluate", verb, ["out", "--test", "val", *words.split()]).length_penalty
-        for words in ("", *ablation.SEARCHES.values())
+        for words in ("", *(f"--length-penalty {alpha}" for alpha in ablation.PENALTIES))
     ]
-    assert len(set(found)) == len(found) == 1 + len(ablation.SEARCHES)
+    assert len(set(found)) == len(found) == 1 + len(ablation.PENALTIES)
+    assert all(variant in ablation.VARIANTS for variant, _ in ablation.SEARCHES.values())
 
 
 def test_runs_are_trained_scored_and_not_made_again(
@@ -83,11 +88,12 @@ def test_runs_are_trained_scored_and_not_made_again(
     monkeypatch.setattr(sys, "argv", words)
     ablation.main()
     assert sum(command.startswith("train") for command in commands) == 2
-    assert sum(command.startswith("evaluate") for command in commands) == 2 + len(ablation.SEARCHES)
+    assert sum(command.startswith("evaluate") for command in commands) == 2 + 2 * len(ablation.PENALTIES)
     assert not any("test_2016" in command for command in commands)
     table = capsys.readouterr().out
     assert "| R-Drop 1 | 9 | 1 | 32.00 | 50.00 | 2.000 | 2 | this one | `--optimizer.r-drop 1` |" in table
-    assert "| length penalty 1 | 9 | 1 | 31.00 | 50.00 | 2.000 |  | this one | `--length-penalty 1` |" in table
+    options = "`--optimizer.r-drop 1 --length-penalty 1`"
+    assert f"| R-Drop 1, length penalty 1 | 9 | 1 | 33.00 | 50.00 | 2.000 |  | this one | {options} |" in table
     record = json.loads((tmp_path / "ablation.json").read_text())
     assert record["command"] == "python benchmarks/ablation.py DATA --steps STEPS --seed SEED --at-once 1"
     commands.clear()
@@ -104,6 +110,7 @@ def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_el
         self.rows[name] = {"bleu": 30.0, "chrfpp": 50.0, "loss": 2.0, "minutes": 1.0, "options": "", "signature": "s"}
 
     monkeypatch.setattr(ablation.Ablation, "train", train)
+    monkeypatch.setattr(ablation, "SEARCHES", {})
     monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
     for names, steps, expected in (
         (["R-Drop 1", "pre-norm"], "9", ["R-Drop 1"]),
