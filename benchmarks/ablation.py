@@ -168,7 +168,8 @@ def ablation_table(record: dict[str, Any]) -> str:
             signature = row["signature"]
     common = (
         f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "
-        f"time where the run was not interrupted; beam 5. BLEU: {signature}."
+        f"time where the run was not interrupted; beam 5. The loss is in nats a subword, and can't be compared between "
+        f"different subwords. BLEU: {signature}."
     )
     if any(len({row["seed"] for row in runs}) > 1 for runs in rows.values()):
         common += " Rows that differ in nothing but the seed show what chance does."
