@@ -22,7 +22,9 @@ def growth_tables(record: Record) -> str:
     lengths = [
         [n, f"{by_length[0][n]:.2f}", f"{by_length[1][n]:.2f}" if n in by_length[1] else ""] for n in by_length[0]
     ]
-    lengths.append(["total time ~ length to the power of", *map(str, growth)])
+    ranges = [f"{min(map(int, known))} to {max(map(int, known))}" for known in by_length]
+    powers = [f"{power} ({lengths_known})" for power, lengths_known in zip(growth, ranges, strict=True)]
+    lengths.append(["total time ~ length to the power of (between the lengths)", *powers])
     sizes = [_size_row(name, row) for name, row in text.items() if isinstance(row, dict)]
     seconds = [*start["seconds_of"].items(), ("the command, all in all", start["seconds_to_first_translation"])]
     return "\n\n".join(

@@ -19,7 +19,7 @@ _CALLED |= {"annotated": "The Annotated Transformer"}
 
 
 def headline(results: Path = RESULTS) -> str:
-    """A Markdown table of training, translating, and minutes to a given quality."""
+    """A Markdown table of training, translating, and of the minutes that runs take."""
     rows = [*_training(_read(results, "speed-training")), *_translating(_read(results, "speed-decoding"))]
     rows += _minutes(_read(results, "time-to-quality"))
     return "| | Dragoman | beside it |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
@@ -36,7 +36,7 @@ def scores(results: Path = RESULTS) -> str:
         metric = METRICS[name] if name != "bleu" else "sacreBLEU"
         cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
         rows.append(f"| {' | '.join(cells)} |\n")
-    return "| recipe | | | to compare with |\n|---|---:|---|---|\n" + "".join(rows)
+    return "| recipe | mean ± standard deviation | | to compare with |\n|---|---:|---|---|\n" + "".join(rows)
 
 
 def into_readme(readme: str, results: Path = RESULTS) -> str:
@@ -63,7 +63,7 @@ def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         others = {who: rate for who, rate in measured.items() if who[0] != _OURS}
         name, precision = max(others, key=others.__getitem__)
         yield (
-            f"training `{size}` in bf16, target tokens a second",
+            f"training the shape of `{size}`, 8,000 subwords, in bf16: target tokens a second",
             f"{own:,.0f}",
             f"{own / others[name, precision]:.1f} times {_CALLED[name]} in {precision}, the fastest of "
             f"{len({peer for peer, _ in others})}",
@@ -75,22 +75,22 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     own = measured[f"{_OURS} bf16"]["median"]
     engines = {name: row["median"] for name, row in measured.items() if name.startswith("ctranslate2 int8")}
     yield (
-        "translating at beam 4, sentences a second",
+        "translating at beam 4, in bf16: sentences a second",
         f"{own:,.0f}",
-        f"{own / measured['marian bf16']['median']:.1f} times `generate` of transformers, "
+        f"{own / measured['marian bf16']['median']:.1f} times `generate` of transformers in bf16, "
         f"{own / max(engines.values()):.2f} times CTranslate2 in int8",
     )
 
     measured = result["beam 4, one by one"]
     best = {
-        name: min(row["median"] for key, row in measured.items() if key.startswith(name))
+        name: min((row["median"], key.split()[1]) for key, row in measured.items() if key.startswith(name))
         for name in ("marian", "ctranslate2 int8")
     }
     yield (
-        "translating one sentence at a time at beam 4, milliseconds each",
+        "translating one sentence at a time at beam 4, in bf16: milliseconds each",
         f"{measured[f'{_OURS} bf16']['median']:.0f}",
-        f"{best['marian']:.0f} with `generate` of transformers, "
-        f"{best['ctranslate2 int8']:.0f} with CTranslate2 in int8",
+        "{:.0f} with `generate` of transformers in {}, ".format(*best["marian"])
+        + "{:.0f} with CTranslate2 in {}".format(*best["ctranslate2 int8"]),
     )
 
 

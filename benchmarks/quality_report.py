@@ -37,8 +37,14 @@ def quality_tables(record: Record) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
     settings = record["settings"]
     parts = [
-        f"{settings['threads']} threads each; preset {settings['preset']}; beam {settings['beam']}, the peers' length "
-        f"penalty {settings['length_penalty']:g}; {versions}; commit {record['commit']}."
+        f"{settings['threads']} threads each; preset {settings['preset']}; {versions}; commit {record['commit']}.",
+        f"All make as many steps, on the same batches, with the same learning rates: Dragoman with "
+        f"`{settings['train']}`, "
+        f"the peers with their own models, first weights, loss and search, in one run each. Their minutes are those of "
+        f"their steps, and of preparing the text; saving and validating is Dragoman's alone, which keeps the best of "
+        f"its checkpoints. JoeyNMT also drops attention weights and inner activations. All are scored at beam "
+        f"{settings['beam']}, Dragoman with its length penalty, 0.6, the peers with {settings['length_penalty']:g}. A "
+        f"target is what Dragoman was to reach with so many steps; who reached more could have stopped earlier.",
     ]
     for found in record["result"]["minutes to BLEU"]:
         parts.append(f"**{title(found['steps'], found['target'])}**")

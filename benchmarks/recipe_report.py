@@ -21,8 +21,8 @@ def recipe_table(record: Record) -> str:
     first, names = result["runs"][0], list(result["scores"])
     search = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in first["search"].items())
     parts = [
-        f"{first['training pairs']:,} training pairs, trained in {first['precision']}; {first['text']['name']}, "
-        f"{first['text']['lines']:,} lines; {search}. "
+        f"{first['training pairs']:,} training pairs (SHA-256 {first['training text (SHA-256)'][:12]}…), trained in "
+        f"{first['precision']}; {first['text']['name']}, {first['text']['lines']:,} lines; {search}. "
         + "; ".join(f"{METRICS[name]}: {first['scores'][f'{name}_signature']}" for name in names)
         + ".",
         "\n".join(_rows(result, names)),

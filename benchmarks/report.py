@@ -24,16 +24,18 @@ HEAD = """# What was measured
 Written by `python benchmarks/report.py` from `benchmarks/results/`. Each section names the command that measures it
 again. `make bench DATA=FOLDER` sets up the other toolkits, compares their speed with Dragoman's and writes this page;
 FOLDER has Multi30k's raw text (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en and .de).
-Where no seed is named, it is 1, as it is for every run that does not choose one.
+Where no seed is named, it is 1, as it is for every translator that does not choose one; where no number of runs is, it
+was one.
 
-Words in capitals stand for places of yours: DATA, MULTI30K and FOLDER have that text, FRA.TXT is Tatoeba's
-English–French text as ManyThings ships it (`dragoman download tatoeba-en-fr` names its address), MODEL is a model
-folder, OUT a new one.
+Words in capitals stand for places of yours: DATA and MULTI30K have that text, too (for another pair of languages with
+.fr, and for a recipe what `dragoman download` brings for it); FRA.TXT is Tatoeba's English–French text as ManyThings
+ships it (`dragoman download tatoeba-en-fr` names its address), TRAIN any parallel text, MODEL a model folder, OUT a
+new one.
 """
 TITLES = {
     "speed-training": "Training, side by side with other toolkits",
     "speed-decoding": "Translating, side by side with other toolkits",
-    "time-to-quality": "Minutes from raw text to a given quality, side by side",
+    "time-to-quality": "Minutes from raw text to the end of equally long runs, and their quality, side by side",
     "ablation": "What helps with little text: Multi30k English–German, judged on the validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
     "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",

@@ -21,18 +21,24 @@ def tables(record: Record) -> str:
         f"{settings['threads']} threads each, {settings['repeats']} rounds; {versions}; commit {record['commit']}."
     ]
     result = record["result"]
-    parts += list(_decoding(result) if "ways" in result else _training(result))
+    parts += list(_decoding(result, settings) if "ways" in result else _training(result, settings))
     return "\n\n".join(parts)
 
 
-def _training(result: Record) -> Iterable[str]:
+def _training(result: Record, settings: Record) -> Iterable[str]:
+    yield (
+        f"Shapes of the presets with {settings['vocabulary']:,} joint subwords, on the same batches of "
+        f'{settings["batch_tokens"]:,} tokens. "annotated" is a program in the manner of The Annotated Transformer, '
+        f"written for this comparison."
+    )
     for size, precisions in result.items():
         for precision, found in precisions.items():
             rows = [
                 (_called(name), *_speed(row), f"{row['ratio']:.2f}")
                 for name, row in found["target_tokens_per_second"].items()
             ]
-            yield f"**{size}, {precision}**"
+            (parameters,) = {row["parameters"] for row in found["target_tokens_per_second"].values()}
+            yield f"**{size}, {precision}** ({parameters:,} parameters)"
             yield _table(("", "target tokens/s", "least – greatest", "Dragoman is so many times as fast"), rows)
             rates = found["machine_gflops"]
             yield (
@@ -47,11 +53,16 @@ def _called(name: str) -> str:
     return name.replace("marian", "transformers' MarianMTModel")
 
 
-def _decoding(result: Record) -> Iterable[str]:
+def _decoding(result: Record, settings: Record) -> Iterable[str]:
     model = result["model"]
     yield (
-        f"The model: preset small, {model['training pairs']:,} pairs, {model['steps']:,} steps in {model['minutes']:g} "
-        f"minutes, {model['precision']}, seed {model['seed']}."
+        f"The model: {model['training pairs']:,} pairs, {model['steps']:,} steps in {model['minutes']:g} minutes, "
+        f"{model['precision']}, seed {model['seed']}; `{settings['train']}`."
+    )
+    yield (
+        f"Length penalty {settings['length_penalty']:g}, with which all look for the same. In batches, Dragoman has a "
+        f"process of one thread for each core, CTranslate2 either that (2x1) or one with all threads (1x2); the others "
+        f"have one process with all threads, 64 sentences at a time. One by one: the first 100 lines."
     )
     for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
         each = "one" in mode

@@ -19,8 +19,8 @@ def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> 
 
 
 # The paper's warm-up of 4,000 steps is longer than many a run on tens of thousands of sentences. And sub-layers that
-# begin with little to say let post-norm layers learn sooner. Smaller embeddings make better translations (in small),
-# probably because a rare subword keeps much of what it begins with, which is noise.
+# begin with little to say let post-norm layers learn sooner. With smaller embeddings small
+# translated better (docs/results.md), probably because a rare subword keeps much of what it begins with: noise.
 _SHORT_RUN = {"model.init_gain": 0.5, "optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
 
 PRESETS: dict[str, dict[str, Any]] = {

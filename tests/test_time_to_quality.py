@@ -304,7 +304,7 @@ def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert quality_report.is_time_to_quality(record)
     monkeypatch.setattr(report, "ROOT", tmp_path)
     page = report.render()
-    assert "## Minutes from raw text to a given quality, side by side" in page
+    assert "## Minutes from raw text to the end of equally long runs, and their quality, side by side" in page
     assert "| MarianMTModel bf16 | 25.0 | 32.99 | not reached | 2.50 |" in page
     assert "**33 BLEU, 1,200 steps**" in page
 
