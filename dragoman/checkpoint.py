@@ -20,7 +20,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.config import ConfigError, DragomanError, ModelConfig
+from dragoman.config import ConfigError, DragomanError, ModelConfig, UnreadableError
 from dragoman.files import make_folder, write_atomically, write_together
 from dragoman.model.transformer import Transformer
 from dragoman.text.preparation import REPORT_FILE
@@ -179,23 +179,20 @@ def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -
     """The model of a folder, ready to work.
 
     Raises:
-        DragomanError: weights and configuration do not fit, or no memory holds such a model.
+        DragomanError: weights and configuration do not fit; an UnreadableError, if no memory holds such a model.
     """
     try:
         if config.max_length * config.d_model > _MOST_POSITIONS:
             raise MemoryError
         model = _empty_model(config, weights, folder / WEIGHTS_FILE)
     except (RuntimeError, TypeError, MemoryError):
-        raise DragomanError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
+        raise UnreadableError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
     put_weights(model, weights, folder / WEIGHTS_FILE)
     return model.eval()
 
 
 def _empty_model(config: ModelConfig, weights: dict[str, Tensor], path: Path) -> Transformer:
-    """A model that has not got its weights yet.
-
-    Whether they fit is looked at before memory is taken for whatever a damaged configuration may say.
-    """
+    """A model without its weights, whose shapes are looked at first: a damaged configuration may ask for any memory."""
     if _least_numbers(config) > sum(weight.numel() for weight in weights.values()):
         encoder, decoder = (min(n, len(weights) + 1) for n in (config.num_encoder_layers, config.num_decoder_layers))
         shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder)
@@ -278,7 +275,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Read weights, and compare them with their checksum where the file has one.
 
     Raises:
-        DragomanError: the file is missing, damaged or no safetensors file.
+        DragomanError: the file is missing, damaged or no safetensors file; an UnreadableError, if it may be whole.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -290,8 +287,10 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         return tensors
     except FileNotFoundError:
         raise DragomanError(f"{path}: no such file; the folder holds no trained model (yet)") from None
-    except (OSError, safetensors.SafetensorError, ValueError) as error:
+    except (safetensors.SafetensorError, ValueError) as error:
         raise DragomanError(f"{path}: damaged or truncated ({error}); copy it again") from None
+    except (OSError, RuntimeError, MemoryError) as error:  # too little memory is an error of any of these kinds
+        raise UnreadableError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def fingerprint(path: Path) -> str:
@@ -367,7 +366,7 @@ def refuse_strange_folder(folder: Path) -> None:
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of several checkpoints' weights (section 6.1), holding two of them in memory at a time.
+    """The mean of several checkpoints' weights (section 6.1), with no more than two at a time beside the sum in memory.
 
     Raises:
         DragomanError: there is none, one is damaged, or they are of different models.

@@ -72,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return _unread()
+    except (RuntimeError, MemoryError) as error:
+        if not importlib.import_module("dragoman.model.memory").is_out_of_memory(error):
+            raise
+        return _complain("too little memory; close other programs, or take smaller batches or a smaller model", code=1)
     except OSError as error:
         return _complain(f"{error.filename or 'the system'}: {error.strerror or error}", code=1)
 

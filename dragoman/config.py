@@ -19,6 +19,10 @@ class DragomanError(Exception):
     """A failure the user can cure: the message is one sentence naming the file, the place and the cure."""
 
 
+class UnreadableError(DragomanError):
+    """What is there can't be read now (permissions, memory, a disk that fails), though it may be whole."""
+
+
 class ConfigError(DragomanError, ValueError):
     """A setting with an impossible value, or two settings that exclude each other."""
 
@@ -212,11 +216,12 @@ class OptimizerConfig:
     """Number of batches whose gradients make one step."""
     schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
     """After the linear warm-up: the paper's formula (equation 3), the same form through a given peak_lr, or a
-    straight line or half a cosine from peak_lr down to zero at the end of the run (max_steps or max_minutes)."""
+    straight line or half a cosine down to zero at the end of the run (max_steps or max_minutes). These two fall from
+    peak_lr at the very first step, and the warm-up multiplies them."""
     lr_scale: float = 1.0
     """Multiplies the paper's schedule."""
     peak_lr: float = 1e-3
-    """Learning rate at the end of the warm-up, for every schedule but the paper's."""
+    """Learning rate at the end of the warm-up (linear and cosine have begun to fall by then); not for the paper's."""
     warmup_steps: int = 4000
     """Steps of linear warm-up (section 5.3)."""
     beta1: float = 0.9
@@ -253,7 +258,7 @@ class SearchConfig:
     """How the decoder looks for a translation (section 6.1)."""
 
     beam: int = 4
-    """Hypotheses kept at each step; 1 is greedy search."""
+    """Hypotheses kept at each step; 1 is greedy search, which the length penalty does not change."""
     length_penalty: float = 0.6
     """α of Wu et al. (2016), equation 14: scores are divided by ((5 + length) / 6)^α."""
     n_best: int = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -49,6 +50,8 @@ _ENDINGS = {
 def train(config: TrainConfig) -> int:
     """Train a model, or say what that would take; returns the exit code."""
     if config.dry_run:
+        if os.environ.get("RANK", "0") != "0":  # torchrun's first process rehearses for all
+            return 0
         print("\n".join(rehearse_training(config).lines()))
         return 0
     with joined_processes() as processes:
@@ -112,6 +115,7 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
 def _run(config: TrainConfig, processes: Processes) -> Outcome:
     out, say = Path(config.out), _speaker(processes)
     device = processes.own(choose_device(config.device))
+    begun = bool(list_states(out)) and not config.restart
     parent = ModelFolder.load(config.from_) if config.from_ else None
     if parent is not None:
         _check_parent(config, parent)
@@ -123,9 +127,9 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
             f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another "
             f"--out, or begin again with --restart true"
         )
-    begun, vocabulary = bool(list_states(out)), parent.vocabulary if parent else None
+    vocabulary = parent.vocabulary if parent else None
     text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))
-    folder = _begin_with(config, text, parent)
+    folder = _begin_with(config, text, None if begun else parent)  # the parent may have gone on learning since
     folder.model.to(device)
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
     if outcome := trainer.finished():
@@ -166,7 +170,8 @@ def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | N
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
-        longest = max(longest, parent.direction.facts.get(LONGEST_FACT, LONGEST_UNKNOWN))
+        seen = parent.direction.facts.get(LONGEST_FACT)
+        longest = max(longest, seen if isinstance(seen, int) else LONGEST_UNKNOWN)
         facts["fine-tuned from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -381,6 +381,42 @@ def test_an_interrupted_fine_tuning_continues_bit_for_bit(
             assert run(other_text, tmp_path / out, *more, shape=NO_SHAPE).code == 0
     assert records(tmp_path / "straight") == records(tmp_path / "broken")
     assert same(last_weights(tmp_path / "straight"), last_weights(tmp_path / "broken"))
+
+
+def test_a_fine_tuning_goes_on_though_its_parent_has_learned_something_else_since(
+    parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    copy = Path(shutil.copytree(parent, tmp_path / "copy"))
+    more = ["--from", copy, "--validation.every", 2]
+    assert run(other_text, tmp_path / "one", *more, "--max-steps", 2, shape=NO_SHAPE).code == 0
+    origin = facts_of(tmp_path / "one")["fine-tuned from"]
+    assert run(other_text, tmp_path / "two", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
+    folder = ModelFolder.load(copy)
+    with torch.no_grad():
+        folder.model.softmax.weight.mul_(2)
+    folder.with_facts({"longest training side": 1, "steps": 77}).save(copy)
+    assert run(other_text, tmp_path / "one", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
+    assert same(last_weights(tmp_path / "one"), last_weights(tmp_path / "two"))
+    for fact in ("fine-tuned from", "longest training side"):
+        assert facts_of(tmp_path / "one")[fact] == facts_of(tmp_path / "two")[fact]
+    assert facts_of(tmp_path / "one")["fine-tuned from"] == origin
+
+
+def test_only_the_first_process_rehearses(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert main(arguments(text, tmp_path / "out", "--max-steps", 5, "--dry-run")) == 0
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()], ids=repr)
+def test_too_little_memory_is_one_sentence_wherever_it_shows(
+    error: Exception, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Ended]
+) -> None:
+    def fail(*arguments: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr("dragoman.train.Trainer", fail)
+    assert "too little memory" in complaint(run(text, tmp_path / "out", "--max-steps", 5))
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,10 @@ class CTranslate2Engine:
         longest = self.config.max_length - 1
         require_room(config, longest)
         limits = [min(max(len(source) + config.max_length, config.min_length), longest) for source in sources]
-        found = self.hypotheses(sources, config, max(limits))
+        most = max(limits)
+        found = self.hypotheses(sources, config, most)
         # One call knows only one limit. Where all hypotheses ended before their own, that made no difference.
-        beyond = [i for i, some in enumerate(found) if max(len(one.tokens) for one in some) >= limits[i]]
+        beyond = [i for i, some in enumerate(found) if most > limits[i] <= max(len(one.tokens) for one in some)]
         for limit in {limits[i] for i in beyond}:
             places = [i for i in beyond if limits[i] == limit]
             again = self.hypotheses([sources[i] for i in places], config, limit)

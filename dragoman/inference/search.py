@@ -76,7 +76,8 @@ def search(
     hypotheses; the best W of the others go on. A sentence leaves the batch as soon as no open hypothesis can still
     reach the n best finished ones: log-probabilities only fall, so none can end with more than its present one
     divided by the penalty at the greatest length. Once W hypotheses have finished, it leaves when none would beat
-    the best of them by ending at the next step. Equal scores are ordered by hypothesis and token.
+    the best of them by ending at the next step; with a beam of 1, which is greedy search, at once. Equal scores are
+    ordered by hypothesis and token.
 
     Args:
         step: called with the last tokens; the first time with one BOS for each of the B sentences.
@@ -246,6 +247,8 @@ def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]
         return False
     # The number of finished hypotheses alone says nothing: a sure model fills a beam with hopeless endings. And what is
     # best must not depend on how many are asked for.
+    if config.beam == 1:
+        return True
     full = len(hypotheses) >= config.beam
     rank, length = (1, beam.tokens.size(1) + 2) if full else (config.n_best, beam.limits[row])
     reachable = best / LengthPenalty(config.length_penalty)(length)

@@ -21,13 +21,14 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     count = x.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
     numbers = words.view(torch.int8)[:count].view(x.shape)
-    exact = probability * 256
+    scale = float(torch.tensor(1.0 / (1.0 - probability), dtype=x.dtype))  # as bf16 has it, and the mean depends on it
+    exact = 256 * (1.0 - 1.0 / scale)
     dropped = min(255, int(exact) + int(torch.rand(()).item() < exact % 1))  # of 256
     if dropped == 0:
-        return x * (1.0 / (1.0 - probability))
+        return x * scale
     # numbers >= dropped - 128 as 0 or 1, without the comparison, which takes ten times as long.
     keep = numbers.clamp_(dropped - 129, dropped - 128).sub_(dropped - 129)
-    return x * keep.to(x.dtype).mul_(1.0 / (1.0 - probability))
+    return x * keep.to(x.dtype).mul_(scale)
 
 
 class Dropout(nn.Module):

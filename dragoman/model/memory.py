@@ -15,7 +15,7 @@ _ALLOCATORS = ["can't allocate memory", "not enough memory", "out of memory", "f
 _ALLOCATORS += ["could not create a primitive", "could not create a memory"]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 _MADV_HUGEPAGE, _LARGE_PAGE = 14, 2**21
-_HEAP_ROOM = 2**30 - 2**20  # less than _MMAP_THRESHOLD, so that it is at the end of the heap
+_HEAP_ROOM = 2**30 - 2**20  # less than the threshold, so that it is at the end of the heap
 _MOST_ROOMS = 16
 _PRODUCTS = 64  # training is as fast with so few; translating in the same process is slower by a fifth
 
@@ -35,8 +35,9 @@ def keep_freed_memory() -> None:
     machine. No effect where the C library is another.
     """
     mallopt = _glibc("mallopt")
-    mallopt(_MMAP_THRESHOLD, 2**30)
-    mallopt(_TRIM_THRESHOLD, -1)
+    # Older ones take no more than 32 MiB. Without any, the next line would make every tensor fresh pages.
+    if mallopt(_MMAP_THRESHOLD, 2**30) or mallopt(_MMAP_THRESHOLD, 2**25):
+        mallopt(_TRIM_THRESHOLD, -1)
     mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
     _take_large_pages()
 

@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 
 from dragoman.config import DragomanError
+from dragoman.model.memory import is_out_of_memory
 
 _AMPERE = 8  # the generation from which on NVIDIA's cards multiply in bf16; those before it imitate that slowly
 _TRIALS, _PATIENCE = 7, 0.2  # products, and seconds after which those that were made must do
@@ -19,7 +20,7 @@ def choose_device(name: str) -> torch.device:
     """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU.
 
     Raises:
-        DragomanError: there is no such device here.
+        DragomanError: there is no such device here, or no memory left on it.
     """
     if name == "auto":
         if torch.cuda.is_available():
@@ -30,7 +31,9 @@ def choose_device(name: str) -> torch.device:
         if device.type not in ("cpu", "cuda", "mps") or (device.type != "cuda" and device.index):
             raise RuntimeError("not one of ours")
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, ImportError):
+    except (RuntimeError, AssertionError, ImportError) as error:
+        if is_out_of_memory(error):
+            raise DragomanError(f"device {name!r} has no memory left: other programs are using it") from None
         raise DragomanError(f"device {name!r} is not available here; use auto, cpu, cuda, cuda:N or mps") from None
     return device
 

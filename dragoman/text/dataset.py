@@ -1,4 +1,4 @@
-"""The token store: a parallel text as ids on disk, memory-mapped, so that memory stays flat however large it is.
+"""The token store: a parallel text as ids on disk, memory-mapped, so that memory grows by some bytes a sentence.
 
 A store is a folder: `source.ids` and `target.ids` hold all sentences back to back, each ending in EOS;
 `source.ends` and `target.ends` say where each one ends; `store.json` says what it was made from.
@@ -218,8 +218,10 @@ def _write_pairs(
         empty += len(chunk) - len(full)
         bearable = [pair for pair in full if not any(_hopeless(side, max_length) for side in pair)]
         encoded = zip(*(side.subwords.encode(texts) for side, texts in _sides(source, target, bearable)), strict=True)
-        fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
-        too_long += len(full) - len(fitting)
+        written = [pair for pair in encoded if pair[0] and pair[1]]  # of some characters nothing is left
+        fitting = [pair for pair in written if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
+        empty += len(bearable) - len(written)
+        too_long += len(full) - len(bearable) + len(written) - len(fitting)
         kept += len(fitting)
         source.write([[*ids, EOS] for ids, _ in fitting])
         target.write([[*ids, EOS] for _, ids in fitting])

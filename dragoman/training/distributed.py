@@ -51,12 +51,16 @@ class Processes:
         """This process's device: of several GPUs, the one of its number.
 
         Raises:
-            DragomanError: all of them would take the same GPU.
+            DragomanError: all of them would take the same GPU, or there are more processes than GPUs.
         """
         if self.size > 1 and device.type == "cuda":
             if device.index is not None:
                 raise DragomanError(f"--device {device}: each process takes a GPU of its own; say --device cuda")
-            torch.cuda.set_device(self.local_rank)
+            if self.local_rank >= torch.cuda.device_count():
+                raise DragomanError(
+                    f"process {self.rank} finds no GPU of its own, for this machine has {torch.cuda.device_count()}: "
+                    f"ask torchrun for as many processes with --nproc-per-node, or say --device cpu"
+                )
             return torch.device("cuda", self.local_rank)
         return device
 
@@ -124,10 +128,13 @@ def joined_processes() -> Iterator[Processes]:
         return
     _end_with_launcher()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+    if local_rank < torch.cuda.device_count():
+        torch.cuda.set_device(local_rank)  # before anything takes memory on the first one
     with losing_contact():
         dist.init_process_group(backend, timeout=_PATIENCE)
     try:
-        yield Processes(int(os.environ["RANK"]), size, int(os.environ.get("LOCAL_RANK", "0")))
+        yield Processes(int(os.environ["RANK"]), size, local_rank)
     except BaseException:
         _leave_the_group()
         raise

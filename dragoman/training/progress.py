@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from dragoman.config import TrainConfig
+from dragoman.config import TrainConfig, differences
 
 
 @dataclass
@@ -78,6 +78,24 @@ class Progress:
         """Let the best model be found anew."""
         self.best_score, self.best_loss, self.lowest_loss = -math.inf, math.inf, math.inf
         self.stale, self.validated, self.finished = 0, -1, False
+
+    def take_up_changes(self, before: dict[str, Any], config: TrainConfig, other_text: bool, other_valid: bool) -> None:
+        """Forget what means nothing with the settings and texts that the run goes on with.
+
+        Args:
+            before: settings of the run until now (asdict of a TrainConfig).
+            config: its settings from now on.
+            other_text: the training text has changed.
+            other_valid: the validation text has changed.
+        """
+        changed = {change.split(" was ")[0] for change in differences(before, asdict(config))}
+        groups = {name.split(".")[0] for name in changed}
+        if other_text or {"seed", "text", "clean"} & groups or "optimizer.batch_tokens" in changed:
+            self.begin_epoch()  # the batches are others now
+        if "optimizer.accumulate" in changed:
+            self.accumulate = 0
+        if other_valid or {f"validation.{name}" for name in ("metric", "beam", "max_lines")} & changed:
+            self.forget_best()
 
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 where it has no limit."""

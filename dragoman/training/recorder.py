@@ -95,7 +95,7 @@ class Recorder:
     def say(self, line: str) -> None:
         """Print one line for people."""
         if self._live:
-            self._console.print(line, markup=False)
+            self._console.print(line, markup=False, emoji=False)
         else:
             print(line, file=sys.stderr, flush=True)
 

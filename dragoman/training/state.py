@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 import filelock
 import torch
 
-from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
-from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE, ModelFolder
+from dragoman.config import DragomanError, TrainConfig, UnreadableError, differences
 from dragoman.files import make_folder, not_saved, settle
 from dragoman.model.memory import is_out_of_memory
 from dragoman.reporting import Report
@@ -64,20 +64,42 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
         report: told when the newest one is damaged.
 
     Raises:
-        DragomanError: all of them are damaged, or can't be read now.
+        DragomanError: all of them are damaged.
+        UnreadableError: the newest can't be read now.
     """
     states = list_states(folder)
     for path in reversed(states):
         try:
             return _load(path)
-        except (PermissionError, MemoryError) as error:
-            reason = "too little memory" if isinstance(error, MemoryError) else error.strerror
-            raise DragomanError(f"{path}: can't be read ({reason}); what was saved is still there") from None
-        except Exception:  # there is nothing that torch.load would not raise
+        except Exception as error:  # there is nothing that torch.load would not raise
+            gone = isinstance(error, FileNotFoundError | IsADirectoryError)
+            if is_out_of_memory(error) or (isinstance(error, OSError) and not gone):
+                reason = "too little memory" if is_out_of_memory(error) else getattr(error, "strerror", None) or error
+                raise UnreadableError(f"{path}: can't be read ({reason}); what was saved is still there") from None
             report(f"{path}: damaged; going on from the state before it")
     if states:
         raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart true")
     return None
+
+
+def has_whole_model(folder: Path, report: Report) -> bool:
+    """Whether the model that a run kept is still there, and whole.
+
+    Args:
+        folder: of the run.
+        report: told what is the matter.
+
+    Raises:
+        UnreadableError: it can't be read now, so that nobody knows.
+    """
+    try:
+        ModelFolder.load(folder)
+    except UnreadableError:
+        raise
+    except DragomanError as error:
+        report(f"{error}; going on without it, from the state of the run")
+        return False
+    return True
 
 
 @contextmanager

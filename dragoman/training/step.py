@@ -75,11 +75,9 @@ class Stepper:
         Raises:
             ValueError: it is of another model.
         """
-        groups = self.optimizer.param_groups
-        own = [{name: value for name, value in group.items() if name != "params"} for group in groups]
-        self.optimizer.load_state_dict(optimizer)
-        for group, settings in zip(self.optimizer.param_groups, own, strict=True):
-            group.update(settings)
+        groups = zip(self.optimizer.param_groups, optimizer["param_groups"], strict=True)
+        own = [group | {"params": saved["params"]} for group, saved in groups]
+        self.optimizer.load_state_dict(optimizer | {"param_groups": own})
 
     def gradients(self, share: Share, report: Report) -> tuple[float, float]:
         """Leave the gradient of a step in the parameters, clipped.

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dragoman.checkpoint import (
     CHECKPOINTS,
+    LONGEST_FACT,
     RUN_FACT,
     SETTINGS_FACT,
     ModelFolder,
@@ -39,7 +40,14 @@ from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
-from dragoman.training.state import load_state, refuse_changes, save_state, settings_digest, taking_up
+from dragoman.training.state import (
+    has_whole_model,
+    load_state,
+    refuse_changes,
+    save_state,
+    settings_digest,
+    taking_up,
+)
 from dragoman.training.step import Share, Stepper
 from dragoman.training.validation import Measurement, Validate, Validator
 
@@ -89,7 +97,7 @@ class Trainer:
         self.progress = Progress()
         self._observations: list[Observation] = []
         self._kept_scores: dict[str, float] = {}
-        self._signal = 0
+        self._signal, self._fitted_for = 0, ""
         if state is not None:
             self._resume(state)
 
@@ -135,7 +143,7 @@ class Trainer:
             self.recorder.say(f"continuing after step {progress.step:,}")
         if message := self.shares.settle(progress):
             self.recorder.say(message)
-        if not progress.step:
+        if any(processes.total([self._fitted_for != self._memory_in_words()])):
             self._fit_memory()
         self.stepper.piece_tokens = progress.piece_tokens
         self._started = time.monotonic() - progress.seconds
@@ -144,9 +152,14 @@ class Trainer:
             self._save_state()  # from now on there is a run to continue
 
     def _fit_memory(self) -> None:
+        self.stepper.piece_tokens = self.progress.piece_tokens
         fit_memory(self.stepper, self.shares.most_demanding(), self.recorder.say)
         found = [tokens for tokens in self.processes.collect([self.stepper.piece_tokens]) if tokens]
         self.progress.piece_tokens = min(found, default=0)
+
+    def _memory_in_words(self) -> str:
+        """What batches have to fit; a run that continues elsewhere tries them again."""
+        return f"{self.config.optimizer.batch_tokens} tokens, {describe_device(self.stepper.device)}"
 
     # ---- steps
 
@@ -183,7 +196,7 @@ class Trainer:
         return loss
 
     def _in_bounds(self, loss: float, norm: float) -> bool:
-        """Whether a step may be made: the loss is no worse than it was at the start, the gradient is finite."""
+        """Whether a step may be made: the loss is far from what it was at the start, the gradient is finite."""
         worst = max(math.log(self.model.config.target_vocab_size), self.progress.start_loss)
         return math.isfinite(norm) and loss < _EXPLODED * worst
 
@@ -331,6 +344,7 @@ class Trainer:
             "optimizer": self.stepper.optimizer.state_dict(),
             "average": self.stepper.average.average,
             "precision": describe_precision(self.bf16, self.stepper.device),
+            "fitted for": self._memory_in_words(),
             "kept_scores": self._kept_scores,
             "observations": [observation.state() for observation in self._observations],
             "identity": self.folder.identity(),
@@ -348,34 +362,21 @@ class Trainer:
             self.stepper.restore(state["optimizer"])
             self.stepper.average.restore(state.get("average", []))
             self.progress = Progress.restore(state["progress"])
-            self.folder = self.folder.with_facts(state["facts"] | self.folder.direction.facts)
+            before, now = state["facts"], self.folder.direction.facts
+            longest = {name: max(before[name], now.get(name, 0)) for name in [LONGEST_FACT] if name in before}
+            self.folder = self.folder.with_facts(before | now | longest)
             self._kept_scores = state["kept_scores"]
             self._observations = [Observation.restore(observation) for observation in state["observations"]]
-            self._take_up_changes(state)
-        if self.progress.validated >= 0:
-            self._miss_model()
+            other_text = state["text"] != self.text.train.report.fingerprint
+            other_valid = state.get("validation text") not in (None, self.text.valid.report.fingerprint)
+            self.progress.take_up_changes(state["settings"], self.config, other_text, other_valid)
+            self._fitted_for = str(state.get("fitted for"))
+        if self.progress.validated >= 0 and not has_whole_model(self.out, self._say_at_first):
+            self.progress.forget_best()
         if self.processes.first:
             for path in list_checkpoints(self.out):
                 if path > checkpoint_path(self.out, self.progress.step):
                     path.unlink()  # beyond the state: the run will come there again
-
-    def _take_up_changes(self, state: dict[str, Any]) -> None:
-        """Forget what means nothing with the settings and texts that the run goes on with, if these were accepted."""
-        before, valid = state["settings"], self.text.valid.report.fingerprint
-        if state["text"] != self.text.train.report.fingerprint:
-            self.progress.begin_epoch()
-        if before["optimizer"]["accumulate"] != self.config.optimizer.accumulate:
-            self.progress.accumulate = 0
-        if state.get("validation text", valid) != valid or before["validation"]["metric"] != self._metric:
-            self.progress.forget_best()
-
-    def _miss_model(self) -> None:
-        """Where the model that was kept is gone or damaged, let the run find its best anew."""
-        try:
-            ModelFolder.load(self.out)
-        except DragomanError as error:
-            self._say_at_first(f"{error}; going on without it, from the state of the run")
-            self.progress.forget_best()
 
     def _load(self, weights: dict[str, Tensor]) -> None:
         put_weights(self.model, weights, self.out / CHECKPOINTS)

@@ -12,6 +12,7 @@ from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.exported import describe
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2
 
@@ -85,6 +86,23 @@ def test_a_shortest_length_changes_no_probability(folder: Path, penalty: float) 
             assert candidate.log_prob == pytest.approx(log_prob, abs=1e-3)
         (alone,) = translator.translate([line], replace(config, n_best=1))
         assert alone.subwords == found.subwords, "what is best does not depend on how many are asked for"
+
+
+def test_what_ends_at_the_limit_of_its_batch_is_not_translated_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, *_ = load_exported(folder, CPU)
+    limits: list[int] = []
+
+    def count(sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
+        limits.append(limit)
+        return [[Hypothesis([9] * limit, -1.0, -1.0)] for _ in sources]  # a model that never ends
+
+    monkeypatch.setattr(engine, "hypotheses", count)
+    short, long = [9, EOS], [9, 9, 9, EOS]
+    found = engine.search([long, short, long], SearchConfig(beam=1, max_length=5))
+    assert [len(some[0].tokens) for some in found] == [9, 7, 9]
+    assert limits == [9, 7]
 
 
 def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:

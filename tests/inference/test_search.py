@@ -99,6 +99,17 @@ def test_a_beam_as_wide_as_the_space_finds_what_brute_force_finds(seed: int, alp
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-6)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beam_of_one_takes_the_most_probable_token_until_it_is_the_end(seed: int, alpha: float) -> None:
+    script = random_language(seed)
+    for sentence, (found,) in enumerate(run(script, SearchConfig(beam=1, length_penalty=alpha), [9] * 20)):
+        tokens: tuple[int, ...] = ()
+        while len(tokens) < 9 and (best := max(options := script(sentence, tokens), key=options.__getitem__)) != EOS:
+            tokens += (best,)
+        assert found.tokens == list(tokens)
+
+
 def test_a_beam_of_two_by_hand() -> None:
     # Greedy takes A (0.6), after which nothing is better than 0.5: A EOS has 0.30.
     # The beam keeps B (0.4) as well, which is followed by C (0.9) and the end (1.0): B C EOS has 0.36.

@@ -58,6 +58,15 @@ def test_the_mean_is_preserved(probability: float) -> None:
     assert abs(means.mean().item() - 1) < 4.5 * means.std().item() / math.sqrt(count)
 
 
+@pytest.mark.parametrize("probability", [0.1, 0.15, 0.3, 0.4])
+def test_the_mean_is_preserved_in_bfloat16_though_the_scale_is_rounded(probability: float) -> None:
+    torch.manual_seed(0)
+    ones = torch.ones(10_000, dtype=torch.bfloat16)
+    means = torch.stack([dropout(ones, probability).double().mean() for _ in range(1500)])
+    error = means.std().item() / math.sqrt(len(means))
+    assert abs(means.mean().item() - 1) < 4.5 * error < 1e-3  # the rounding of 1 / (1 - probability) is larger
+
+
 def test_neighbours_are_dropped_independently_of_each_other() -> None:
     # Eight decisions come from one random word: each pair of them must be uncorrelated, also with the next word.
     kept = (noise((400_000,), 0.5) != 0).double() * 2 - 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dragoman.model import memory
 from dragoman.model.memory import is_out_of_memory, keep_freed_memory
 
 SHORT = [
@@ -128,6 +129,29 @@ def test_a_c_library_without_mallopt_is_left_alone(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+@pytest.mark.parametrize(
+    ("most", "calls"),
+    [
+        (2**30, [(-3, 2**30), (-1, -1), (-8, 1)]),
+        (2**25, [(-3, 2**30), (-3, 2**25), (-1, -1), (-8, 1)]),
+        (0, [(-3, 2**30), (-3, 2**25), (-8, 1)]),
+    ],
+)
+def test_where_the_c_library_refuses_large_thresholds_tensors_still_do_not_become_fresh_pages(
+    most: int, calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, int]] = []
+
+    def mallopt(parameter: int, value: int) -> int:
+        made.append((parameter, value))
+        return int(parameter != -3 or value <= most)
+
+    monkeypatch.setattr(memory, "_glibc", lambda name: mallopt)
+    monkeypatch.setattr(memory, "_take_large_pages", lambda: None)
+    keep_freed_memory()
+    assert made == calls
+
+
 def test_what_was_freed_can_be_given_back_after_all() -> None:
     script = """
 import re

@@ -72,6 +72,14 @@ def test_empty_sides_and_long_pairs_are_left_out_and_counted(vocabulary: Vocabul
     assert "3 too long" in description
 
 
+def test_of_a_pair_that_is_cut_into_nothing_nothing_is_learned(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    lone = "\u2581"  # SentencePiece's own sign for a space
+    assert vocabulary.source.encode([lone]) == [[]]
+    store = build_store([*PAIRS, (lone, "x"), ("x", lone), (lone, lone)], vocabulary, tmp_path / "store", 100)
+    assert contents(store) == encoded(PAIRS, vocabulary)
+    assert (store.report.empty, store.report.too_long) == (3, 0)
+
+
 def test_the_length_limit_is_inclusive_and_does_not_count_the_end(vocabulary: Vocabulary, tmp_path: Path) -> None:
     lengths = [max(len(s), len(t)) - 1 for s, t in encoded(PAIRS, vocabulary)]
     longest = max(lengths)

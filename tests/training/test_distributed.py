@@ -79,8 +79,18 @@ def test_a_cpu_is_everybodys_own_and_a_chosen_gpu_that_of_one_alone() -> None:
 def test_of_several_gpus_each_process_takes_that_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[int] = []
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert Processes(5, 8, local_rank=1).own(torch.device("cuda")) == torch.device("cuda", 1)
-    assert chosen == [1]
+    with pytest.raises(DragomanError, match="process 6 finds no GPU of its own, for this machine has 2"):
+        Processes(6, 8, local_rank=2).own(torch.device("cuda"))
+    for number in ("1", "2"):
+        for name, value in {"WORLD_SIZE": "8", "RANK": "5", "LOCAL_RANK": number}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(distributed.dist, "init_process_group", lambda *a, **k: chosen.append(-1))
+        monkeypatch.setattr(distributed.dist, "destroy_process_group", lambda: None)
+        with joined_processes() as processes:
+            assert processes == Processes(5, 8, int(number))
+    assert chosen == [1, -1, -1]  # before anything else takes memory on a GPU, and only one that is there
 
 
 # ---- losing contact

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dragoman.config import TrainConfig, ValidationConfig
+from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.training.progress import Progress
 
 from .small_runs import configure
@@ -49,6 +51,44 @@ def test_of_several_limits_the_first_to_be_reached_counts() -> None:
 def test_patience_ends_after_so_many_validations_without_a_better_one(stale: int, patience: int, over: bool) -> None:
     config = limits(validation=ValidationConfig(patience=patience))  # type: ignore[arg-type]
     assert Progress(stale=stale).out_of_patience(config) is over
+
+
+@pytest.mark.parametrize(
+    ("change", "new_epoch", "new_best"),
+    [
+        ({}, False, False),
+        ({"max_steps": 9, "save_minutes": 1.0}, False, False),
+        ({"seed": 7}, True, False),
+        ({"optimizer": OptimizerConfig(batch_tokens=999)}, True, False),
+        ({"optimizer": OptimizerConfig(label_smoothing=0.0)}, False, False),
+        ({"text": TextConfig(max_length=33)}, True, False),
+        ({"clean": CleaningConfig(ratio=True)}, True, False),
+        ({"validation": ValidationConfig(metric="chrf")}, False, True),
+        ({"validation": ValidationConfig(beam=4)}, False, True),
+        ({"validation": ValidationConfig(max_lines=50)}, False, True),
+        ({"validation": ValidationConfig(every=50)}, False, False),
+    ],
+)
+def test_what_means_nothing_with_other_settings_is_forgotten(
+    change: dict[str, Any], new_epoch: bool, new_best: bool
+) -> None:
+    plain = replace(
+        limits(), optimizer=OptimizerConfig(), text=TextConfig(), clean=CleaningConfig(), validation=ValidationConfig()
+    )
+    progress = Progress(epoch=2, batch=500, part_of_epoch=0.5, best_score=30.0, stale=3, accumulate=4)
+    progress.take_up_changes(asdict(plain), replace(plain, **change), other_text=False, other_valid=False)
+    assert (progress.epoch, progress.batch) == ((3, 0) if new_epoch else (2, 500))
+    assert (progress.best_score, progress.stale) == ((-math.inf, 0) if new_best else (30.0, 3))
+    assert progress.accumulate == 4
+
+
+def test_other_texts_begin_an_epoch_or_the_search_for_the_best() -> None:
+    config = limits()
+    progress = Progress(epoch=2, batch=500, best_score=30.0)
+    progress.take_up_changes(asdict(config), config, other_text=True, other_valid=False)
+    assert (progress.epoch, progress.batch, progress.best_score) == (3, 0, 30.0)
+    progress.take_up_changes(asdict(config), config, other_text=False, other_valid=True)
+    assert (progress.epoch, progress.best_score) == (3, -math.inf)
 
 
 def test_any_score_is_better_than_none() -> None:

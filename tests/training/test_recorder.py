@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.console
 from faults import complaint
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from dragoman.checkpoint import METRICS_FILE
+from dragoman.training import recorder
 from dragoman.training.recorder import Recorder, SilentRecorder
 
 
@@ -94,6 +97,19 @@ def test_people_are_told_on_stderr_so_that_stdout_stays_clean(
     shown = capsys.readouterr()
     assert shown.err.startswith("valid loss [bold]1.5[/bold]\n")
     assert shown.out == ""
+
+
+def test_a_terminal_shows_translations_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(
+        recorder,
+        "Console",
+        lambda stderr, **settings: rich.console.Console(file=shown, force_terminal=True, **settings),
+    )
+    with Recorder(tmp_path) as records:
+        assert records._live
+        records.say("    12:100:5 :smile: [bold]a[/bold]")
+    assert "    12:100:5 :smile: [bold]a[/bold]" in shown.getvalue()
 
 
 def test_nothing_is_shown_but_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

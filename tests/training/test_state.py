@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pickle
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dragoman.config import TrainConfig
+from dragoman.config import TrainConfig, UnreadableError
 from dragoman.training.state import list_states, load_state, run_lock, save_state, settings_digest
 
 from .small_runs import hold
@@ -191,6 +192,30 @@ def test_a_state_that_is_gone_or_unreadable_is_passed_over(tmp_path: Path) -> No
     newest.unlink()
     newest.mkdir()
     assert saved_step(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "too little memory"),
+        (MemoryError(), "too little memory"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
+    ],
+)
+def test_a_state_that_cannot_be_read_now_is_not_taken_for_a_damaged_one(
+    error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_steps(tmp_path, 1, 2)
+
+    def fail(*arguments: object, **settings: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(UnreadableError, match=said):
+        load_state(tmp_path)
+    monkeypatch.undo()
+    assert saved_step(tmp_path) == 2
 
 
 # ---- failures while writing

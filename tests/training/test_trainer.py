@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import math
@@ -10,14 +11,23 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
-from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.config import (
+    DragomanError,
+    ModelConfig,
+    OptimizerConfig,
+    TextConfig,
+    TrainConfig,
+    UnreadableError,
+    ValidationConfig,
+)
 from dragoman.model import precision as precision_module
+from dragoman.training import trainer as trainer_module
 from dragoman.training.state import list_states, load_state, settings_digest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
@@ -505,6 +515,38 @@ def test_short_memory_costs_time_and_nothing_else(folder: Path, monkeypatch: pyt
     expected, found = (records(folder / name, "train/loss") for name in ("whole", "pieces"))
     assert [step for step, *_ in found] == list(range(1, 13))
     assert [value for *_, value in found] == pytest.approx([value for *_, value in expected], rel=1e-5)
+
+
+def test_batches_are_tried_again_where_a_run_continues_on_another_machine_or_with_larger_ones(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(trainer_module, "fit_memory", lambda stepper, batches, say: tried.append(stepper.piece_tokens))
+    run = configure(folder, model=SHORT)
+    train(replace(run, max_steps=3))
+    assert tried == [0]
+    train(replace(run, max_steps=6))
+    assert tried == [0]
+    larger = replace(run.optimizer, batch_tokens=2 * run.optimizer.batch_tokens)
+    train(replace(run, max_steps=7, optimizer=larger, accept_changes=True))
+    assert tried == [0, 0]
+    monkeypatch.setattr(trainer_module, "describe_device", lambda device: "another")
+    train(replace(run, max_steps=8, optimizer=larger))
+    assert tried == [0, 0, 0]
+
+
+def test_a_model_that_cannot_be_read_now_is_not_written_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = configure(folder, max_steps=5)
+    train(run)
+
+    def fail(path: Path) -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dragoman.checkpoint.safetensors.safe_open", lambda path, framework: fail(path))
+        with pytest.raises(UnreadableError, match=r"model\.safetensors: can't be read \(Permission denied\)"):
+            train(replace(run, max_steps=9))
+    assert make(replace(run, max_steps=9)).progress.best_step == 5
 
 
 # ---- another run in the folder
