@@ -157,7 +157,7 @@ class CTranslate2Engine:
         )
         return [list(result.log_probs) for result in found]
 
-    def force(self, sources: list[list[int]], targets: list[list[int]]) -> NoReturn:
+    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> NoReturn:
         """Refuse: CTranslate2 does not give the attention of all heads."""
         raise DragomanError("CTranslate2 does not tell attention weights: use the model folder that it was made from")
 

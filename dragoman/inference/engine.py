@@ -37,8 +37,8 @@ class SearchEngine(Protocol):
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """As Engine.score."""
 
-    def force(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, AttentionMaps]:
-        """As Engine.force."""
+    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> AttentionMaps:
+        """As Engine.attention."""
 
     def decoder(self) -> object:
         """What the search depends on: another object where weights have changed."""
@@ -101,30 +101,38 @@ class Engine:
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS; one batch."""
-        log_probs, _ = self.force(sources, targets, need_maps=False)
-        target_output = self._padded(targets)
-        chosen = log_probs.gather(2, target_output[:, :, None]).squeeze(2)  # (B, T)
+        logits, target_output = self.logits(sources, targets), self._padded(targets)
+        chosen = logits.gather(2, target_output[:, :, None]).squeeze(2).float()  # (B, T)
+        chosen -= log_sums(logits.flatten(0, 1)).view_as(chosen)  # one number for each of V
         return chosen.masked_fill(target_output == PAD, 0.0).cpu().double().sum(dim=1).tolist()
 
     @torch.inference_mode()
-    def force(
-        self, sources: list[list[int]], targets: list[list[int]], need_maps: bool = True
-    ) -> tuple[Tensor, AttentionMaps]:
+    def force(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, AttentionMaps]:
         """Log-probabilities (B, T, V) of every next token along the targets, and the attention weights; one batch."""
         maps: AttentionMaps = {}
-        logits = self.logits(sources, targets, maps if need_maps else None)
-        return logits.log_softmax(dim=-1, dtype=torch.float32), maps
+        return self.logits(sources, targets, maps).log_softmax(dim=-1, dtype=torch.float32), maps
 
     @torch.inference_mode()
     def logits(self, sources: list[list[int]], targets: list[list[int]], maps: AttentionMaps | None = None) -> Tensor:
         """Logits (B, T, V) of every next token along the targets; one batch; maps take the attention weights."""
         with self._evaluating():
-            target_input = self._padded([[BOS, *ids[:-1]] for ids in targets])
-            return self.model(self._padded(sources), target_input, maps)  # type: ignore[no-any-return]
+            return self.model(*self._teaching(sources, targets), maps)  # type: ignore[no-any-return]
+
+    @torch.inference_mode()
+    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> AttentionMaps:
+        """The attention weights along the targets; one batch."""
+        maps: AttentionMaps = {}
+        with self._evaluating():
+            self.model.states(*self._teaching(sources, targets), maps)
+        return maps
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one batch of a search: sentences × longest source."""
         return max(1, config.batch_tokens // config.beam)
+
+    def _teaching(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """What teacher forcing shows the model: (B, S), (B, T)."""
+        return self._padded(sources), self._padded([[BOS, *ids[:-1]] for ids in targets])
 
     def _padded(self, sentences: list[list[int]]) -> Tensor:
         """The sentences (B, longest); rounded up to a multiple, the length may be more than the model takes."""

@@ -223,7 +223,7 @@ class Translator:
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
-            _, maps = self.engine.force([encoded[i] for i in batch], [targets[i] for i in batch])
+            maps = self.engine.attention([encoded[i] for i in batch], [targets[i] for i in batch])
             return [
                 align_sentences(weights, encoded[i], targets[i], self.vocabulary, units)
                 for weights, i in zip(maps[name].cpu(), batch, strict=True)
