@@ -34,6 +34,8 @@ def scores(results: Path = RESULTS) -> str:
         runs = spread["runs"]
         deviation = f" ± {spread['standard deviation']:.1f} ({runs} runs)" if runs > 1 else " (1 run)"
         metric = METRICS[name] if name != "bleu" else "sacreBLEU"
+        if chrf := record["result"]["scores"].get("chrf"):
+            metric += f" (chrF2 {chrf['mean']:.1f})"
         cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
         rows.append(f"| {' | '.join(cells)} |\n")
     return "| recipe | mean ± standard deviation | | to compare with |\n|---|---:|---|---|\n" + "".join(rows)
