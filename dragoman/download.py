@@ -102,15 +102,19 @@ def _take(file: File, url: str, out: Path) -> None:
     try:
         _check(out / file.name)
         for member, name in file.members.items():
-            with _open_member(out / file.name, member) as content:
-                if file.columns:
-                    _divide(content, out / name, file.columns)
-                else:
-                    with appearing(out / name) as (target,):
-                        shutil.copyfileobj(content, target)
+            _take_out(file, member, out, name)
     except _BROKEN as error:
         (out / file.name).unlink()
         raise DragomanError(f"{out / file.name}: not the archive that it should be ({error}); try again") from None
+
+
+def _take_out(file: File, member: str, out: Path, name: str) -> None:
+    with _open_member(out / file.name, member) as content:
+        if file.columns:
+            _divide(content, out / name, file.columns)
+            return
+        with appearing(out / name) as (target,):
+            shutil.copyfileobj(content, target)
 
 
 def _check(path: Path) -> None:

@@ -174,12 +174,16 @@ def _remove_remains(folder: Path, stem: str) -> None:
     with suppress(OSError):
         for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
             with suppress(OSError):
-                if sys.platform == "win32":  # which removes no open file
-                    partial.unlink()
-                else:
-                    with partial.open("rb+") as file:
-                        if _lock(file):
-                            partial.unlink()
+                _remove_unless_locked(partial)
+
+
+def _remove_unless_locked(partial: Path) -> None:
+    if sys.platform == "win32":  # which removes no open file
+        partial.unlink()
+        return
+    with partial.open("rb+") as file:
+        if _lock(file):
+            partial.unlink()
 
 
 def _lock(file: IO[bytes]) -> bool | None:

@@ -98,6 +98,8 @@ class TokenStore:
 
 
 class _Side:
+    """The sentences of one language: their ids, which stay on the disk, and where each ends."""
+
     def __init__(self, folder: Path, name: str) -> None:
         self._ends = np.fromfile(folder / f"{name}.ends", dtype=np.int64)
         dtype = np.dtype(json.loads((folder / "store.json").read_text())["dtype"])
@@ -120,6 +122,8 @@ def _checksum(path: Path) -> int:
 
 
 class _SideWriter:
+    """Writes the files that _Side reads."""
+
     def __init__(self, folder: Path, name: str, subwords: SubwordModel, dtype: np.dtype[np.integer]) -> None:
         self.subwords = subwords
         self.total = 0

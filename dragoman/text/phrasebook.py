@@ -385,8 +385,7 @@ def generate_phrasebook(seed: int = 1) -> Phrasebook:
     random.Random(seed).shuffle(corpus)
     groups = _candidates(corpus)
     shown = Counter(itertools.chain.from_iterable(map(_evidence, corpus)))
-    valid = _hold_out(groups, VALID_SIZE, shown)
-    test = _hold_out(groups, TEST_SIZE, shown)
+    valid, test = (_hold_out(groups, size, shown) for size in (VALID_SIZE, TEST_SIZE))
     held = {sentence.english for sentence in valid + test}
     train = [sentence for sentence in corpus if sentence.english not in held]
     return Phrasebook(*([(sentence.english, sentence.french) for sentence in part] for part in (train, valid, test)))

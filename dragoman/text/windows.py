@@ -106,6 +106,8 @@ class SlipFinder:
 
 @dataclass(frozen=True)
 class _Window:
+    """A stretch of the lines, with how the lengths of its two sides go together."""
+
     start: int
     end: int
     correlation: float
@@ -122,6 +124,7 @@ class _Moments:
     products: Lengths = field(default_factory=lambda: np.zeros((2, 2)))
 
     def add(self, lengths: Lengths) -> None:
+        """Take in lengths of shape (2, lines)."""
         self.count += lengths.shape[1]
         self.sums += lengths.sum(axis=1)
         self.products += lengths @ lengths.T

@@ -185,10 +185,12 @@ class _Hashing:
         self._file = file
 
     def write(self, content: bytes) -> int:
+        """Write, as a file does."""
         self.digest.update(content)
         return self._file.write(content)
 
     def flush(self) -> None:
+        """Flush, as a file does."""
         self._file.flush()
 
 

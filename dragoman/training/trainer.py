@@ -206,9 +206,8 @@ class Trainer:
         progress.skipped, progress.skipped_in_a_row = progress.skipped + 1, progress.skipped_in_a_row + 1
         progress.skipped_since += 1
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
-            kept = (
-                f"the best model so far is in {self.out}" if self._kept_scores else "no model was good enough to keep"
-            )
+            best = f"the best model so far is in {self.out}"
+            kept = best if self._kept_scores else "no model was good enough to keep"
             raise DragomanError(
                 f"for {_MOST_SKIPPED} steps in a row the loss or its gradient was out of bounds (step "
                 f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): lower the learning rate or lengthen the "
