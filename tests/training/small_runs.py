@@ -106,6 +106,11 @@ def last_weights(folder: Path) -> dict[str, Tensor]:
     return read_weights(list_checkpoints(folder)[-1])
 
 
+def weights_of(trainer: Trainer) -> dict[str, Tensor]:
+    """A copy of the present weights."""
+    return {name: parameter.detach().clone() for name, parameter in trainer.model.named_parameters()}
+
+
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     """Whether two sets of weights are equal, bit for bit."""
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)

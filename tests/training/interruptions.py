@@ -1,0 +1,58 @@
+"""Stopping a run at a step of one's choice, and comparing it with one that was not stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.checkpoint import list_checkpoints, read_weights
+from dragoman.training.step import Share
+from dragoman.training.trainer import Trainer
+
+from .small_runs import records, same
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Send a SIGTERM to this process after so many steps."""
+    step = Trainer._train_step
+
+    def train_step(self: Trainer, share: Share) -> None:
+        if self.progress.step == steps - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        step(self, share)
+
+    monkeypatch.setattr(Trainer, "_train_step", train_step)
+
+
+def before_each_step(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer], None]) -> None:
+    step = Trainer._train_step
+
+    def train_step(self: Trainer, share: Share) -> None:
+        action(self)
+        step(self, share)
+
+    monkeypatch.setattr(Trainer, "_train_step", train_step)
+
+
+class Crash(BaseException):
+    """The process is gone: nobody saves anything."""
+
+
+def crash_before(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    def crash(trainer: Trainer) -> None:
+        if trainer.progress.step == step - 1:
+            raise Crash
+
+    before_each_step(monkeypatch, crash)
+
+
+def same_runs(first: Path, second: Path) -> bool:
+    """Whether two runs recorded the same numbers and left the same weights, bit for bit."""
+    same_numbers = records(first) == records(second)
+    files = [path.relative_to(first) for path in [first / "model.safetensors", *list_checkpoints(first)]]
+    assert [path.name for path in list_checkpoints(first)] == [path.name for path in list_checkpoints(second)]
+    return same_numbers and all(same(read_weights(first / file), read_weights(second / file)) for file in files)

@@ -1,0 +1,197 @@
+"""A run that is called again with other settings, another text or another model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.config import (
+    DragomanError,
+    ModelConfig,
+    TextConfig,
+    TrainConfig,
+)
+from dragoman.training.state import load_state
+from dragoman.training.trainer import Trainer
+
+from .interruptions import interrupt_after
+from .small_runs import configure, make, same, train, weights_of
+
+SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
+
+
+OTHER_MODELS = [{"d_model": 32}, {"num_heads": 4}, {"activation": "gelu"}, {"num_encoder_layers": 2}]
+
+
+@pytest.mark.parametrize("change", OTHER_MODELS, ids=str)
+def test_a_run_of_another_model_is_refused_even_if_changes_are_accepted(folder: Path, change: dict[str, Any]) -> None:
+    train(configure(folder))
+    other = configure(folder, model=replace(configure(folder).model, **change), accept_changes=True)
+    with pytest.raises(DragomanError, match=r"another shape or other subwords.*restart"):
+        make(other)
+
+
+def change(config: TrainConfig, path: str, value: Any) -> TrainConfig:
+    group, _, name = path.rpartition(".")
+    if not group:
+        return replace(config, **{name: value})
+    return replace(config, **{group: replace(getattr(config, group), **{name: value})})
+
+
+CHANGES = [
+    ("optimizer.peak_lr", 0.1, 0.2),
+    ("optimizer.batch_tokens", 200, 300),
+    ("optimizer.warmup_steps", 4, 5),
+    ("model.dropout", 0.1, 0.2),
+    ("validation.every", 5, 6),
+    ("seed", 1, 2),
+    ("precision", "fp32", "bf16"),
+]
+
+
+@pytest.mark.parametrize(("path", "before", "now"), CHANGES, ids=[path for path, *_ in CHANGES])
+def test_changed_settings_are_refused_by_name_until_they_are_accepted(
+    folder: Path, path: str, before: Any, now: Any
+) -> None:
+    config = change(configure(folder, max_steps=6), path, before)
+    train(config)
+    text = make(config).text
+    changed = replace(change(config, path, now), max_steps=8)
+
+    def begin(config: TrainConfig) -> Trainer:
+        trainer = make(configure(folder, "template"))
+        return Trainer(config, trainer.folder, text, trainer.validator._validate)
+
+    with pytest.raises(DragomanError) as error:
+        begin(changed)
+    assert f"({path} was {before} and is {now})" in str(error.value)
+    assert "--accept-changes" in str(error.value)
+    trainer = begin(replace(changed, accept_changes=True))
+    assert trainer.run().progress.step == 8
+    assert begin(changed).progress.step == 8  # accepted once and for all
+
+
+def accepting(folder: Path, *changes: tuple[str, Any]) -> Trainer:
+    """A run of six steps, which goes on to the eighth with other settings."""
+    train(configure(folder, max_steps=6), bleu=[50.0])
+    config = replace(configure(folder), max_steps=8, accept_changes=True)
+    for path, value in changes:
+        config = change(config, path, value)
+    return make(config)
+
+
+def test_accepted_settings_of_adam_are_those_that_it_takes(folder: Path) -> None:
+    own = {"beta1": 0.5, "beta2": 0.6, "epsilon": 0.01, "weight_decay": 0.3}
+    trainer = accepting(folder, *((f"optimizer.{name}", value) for name, value in own.items()))
+    (group,) = trainer.stepper.optimizer.param_groups
+    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.5, 0.6), 0.01, 0.3)
+    assert trainer.stepper.optimizer.state
+
+
+def test_so_many_batches_make_a_step_as_was_accepted(folder: Path) -> None:
+    trainer = accepting(folder, ("optimizer.accumulate", 3))
+    trainer.run()
+    assert trainer.progress.accumulate == 3
+
+
+def test_by_another_metric_the_best_model_is_found_anew(folder: Path) -> None:
+    trainer = accepting(folder, ("validation.metric", "bleu"))
+    assert trainer.progress.best_score == -math.inf
+    assert trainer.run().scores["bleu"] == 1.0
+
+
+def test_by_another_validation_text_the_best_model_is_found_anew(folder: Path) -> None:
+    trainer = accepting(folder)
+    assert trainer.progress.best_score > -math.inf
+    trainer.text.valid.report = replace(trainer.text.valid.report, fingerprint="another")
+    again = Trainer(trainer.config, trainer.folder, trainer.text, trainer.validator._validate)
+    assert again.progress.best_score == -math.inf
+
+
+def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) -> None:
+    trainer = accepting(folder)
+    trainer.folder = trainer.folder.with_facts({"training pairs": 100})
+    trainer._save_state()
+    grown = make(trainer.config).folder.with_facts({"training pairs": 200})
+    facts = Trainer(trainer.config, grown, trainer.text, trainer.validator._validate).folder.direction.facts
+    assert facts["training pairs"] == 200
+    assert facts["steps"] == trainer.folder.direction.facts["steps"]
+
+
+def test_several_changes_are_all_named(folder: Path) -> None:
+    train(configure(folder))
+    changed = change(change(configure(folder), "optimizer.clip_norm", 2.0), "validation.beam", 3)
+    with pytest.raises(DragomanError, match=r"optimizer.clip_norm was 1.0 and is 2.0; validation.beam was 1 and is 3"):
+        make(changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"max_steps": 20}, {"max_minutes": 5.0}, {"max_epochs": 9}, {"save_minutes": 1.0}, {"log_every": 7}],
+    ids=str,
+)
+def test_how_far_it_goes_and_what_it_shows_may_change_while_a_run_continues(
+    folder: Path, change: dict[str, Any]
+) -> None:
+    train(configure(folder))
+    assert make(configure(folder, **change)).progress.step == 12
+
+
+def test_a_folder_that_was_moved_goes_on(folder: Path) -> None:
+    train(configure(folder, "straight", max_steps=15))
+    train(configure(folder, "here"))
+    (folder / "here").rename(folder / "there")
+    assert train(configure(folder, "there", max_steps=15)).progress.step == 15
+
+
+def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epoch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 4)
+        train(configure(folder))
+    trainer = make(configure(folder))
+    epoch = trainer.progress.epoch
+    assert trainer.progress.batch > 0
+    report = trainer.text.train.report
+    trainer.text.train.report = replace(report, fingerprint="another")
+    with pytest.raises(DragomanError, match="the training text is another"):
+        Trainer(trainer.config, trainer.folder, trainer.text, trainer.validator._validate)
+    accepted = replace(trainer.config, accept_changes=True)
+    again = Trainer(accepted, trainer.folder, trainer.text, trainer.validator._validate)
+    assert (again.progress.step, again.progress.epoch, again.progress.batch) == (4, epoch + 1, 0)
+
+
+def test_a_state_of_another_version_is_refused_with_the_way_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(configure(folder))
+    state = load_state(folder / "run")
+    assert state is not None
+    for spoilt in ({}, state | {"progress": {"unheard_of": 1}}, state | {"optimizer": {}}, state | {"model": {}}):
+        monkeypatch.setattr("dragoman.training.trainer.load_state", lambda folder, report, spoilt=spoilt: spoilt)
+        with pytest.raises(DragomanError, match=r"another version of Dragoman.*restart"):
+            make(configure(folder))
+
+
+def test_all_that_a_run_knows_is_in_its_state(folder: Path) -> None:
+    trainer = make(configure(folder))
+    trainer.run()
+    again = make(configure(folder))
+    assert asdict(again.progress) == asdict(trainer.progress)
+    assert again._observations == trainer._observations
+    assert again._kept_scores == trainer._kept_scores
+    assert again.folder.direction == trainer.folder.direction
+    assert same(weights_of(again), weights_of(trainer))
+    ours, theirs = again.stepper.optimizer.state_dict(), trainer.stepper.optimizer.state_dict()
+    for number, values in theirs["state"].items():
+        assert same(values, ours["state"][number])
+
+
+def test_other_subwords_are_another_model(folder: Path) -> None:
+    train(configure(folder))
+    other = make(configure(folder, "other", text=TextConfig(vocab_size=310)))
+    with pytest.raises(DragomanError, match="other subwords"):
+        Trainer(configure(folder, accept_changes=True), other.folder, other.text, other.validator._validate)

@@ -1,0 +1,229 @@
+"""A run that was stopped goes on as if it had not been, and as the run it was."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.config import (
+    ModelConfig,
+    OptimizerConfig,
+    TextConfig,
+    ValidationConfig,
+)
+from dragoman.model import precision as precision_module
+from dragoman.training.state import list_states
+from dragoman.training.trainer import Trainer
+
+from .interruptions import Crash, before_each_step, crash_before, interrupt_after, same_runs
+from .small_runs import SHAPE, configure, last_weights, make, records, same, train
+
+SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 8, 12])
+def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken")
+    assert train(straight).reason == "limit"
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, stop)
+        outcome = train(broken)
+    assert (outcome.reason, outcome.signal, outcome.progress.step) == ("interrupted", 15, stop)
+    torch.manual_seed(999)  # whatever happened in between
+    outcome = train(broken)
+    assert (outcome.reason, outcome.progress.step) == ("limit", 12)
+    assert len(records(folder / "straight", "train/loss")) == 12
+    assert len(records(folder / "straight", "health/")) > 12
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_with_all_that_small_texts_are_trained_with_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = {
+        "model": replace(SHAPE, dropout=0.2),
+        "text": TextConfig(vocab_size=320, subword_dropout=0.2),
+        "optimizer": OptimizerConfig(batch_tokens=200, warmup_steps=4, r_drop=2.0, ema_decay=0.9),
+    }
+    straight, broken = (configure(folder, name, **random) for name in ("straight", "broken"))
+    train(straight)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 7)
+        train(broken)
+    torch.manual_seed(999)
+    train(broken)
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_precision_that_auto_chose_stays(folder: Path, first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    faster = first
+
+    def seconds(dtype: torch.dtype) -> float:
+        return 1.0 if (dtype == torch.bfloat16) == faster else 9.0
+
+    monkeypatch.setattr(precision_module, "_product_seconds", seconds)
+    config = configure(folder, precision="auto")
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 7)
+        train(config)
+    faster = not first
+    assert make(config).bf16 is first
+    assert make(configure(folder, "another", precision="auto")).bf16 is not first
+
+
+@pytest.mark.parametrize("moment", [1, 4, 6, 7, 12])
+def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
+    folder: Path, moment: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    broken = replace(broken, save_minutes=10.0) if moment > 5 else broken
+    train(straight)
+    with monkeypatch.context() as patch:
+        crash_before(patch, moment)
+        with pytest.raises(Crash):
+            train(broken)
+    assert train(broken).progress.step == 12
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_saving_again_and_again_changes_nothing(folder: Path) -> None:
+    train(configure(folder, "seldom"))
+    train(configure(folder, "often", save_minutes=1e-9))
+    assert same_runs(folder / "seldom", folder / "often")
+
+
+@pytest.mark.parametrize(("minutes", "saves"), [(1e-9, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
+def test_the_state_is_saved_between_validations_too(folder: Path, minutes: float, saves: int) -> None:
+    train(configure(folder, save_minutes=minutes))
+    assert (
+        int(list_states(folder / "run")[-1].name.split("-")[1]) == saves
+    )  # before the first step, at 3 validations, at the end
+    assert len(list_states(folder / "run")) == 2
+
+
+def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("dragoman.training.trainer.time.monotonic", lambda: clock[0])
+    saved: list[int] = []
+    save_state = Trainer._save_state
+
+    def save(self: Trainer) -> None:
+        saved.append(self.progress.step)
+        save_state(self)
+
+    monkeypatch.setattr(Trainer, "_save_state", save)
+
+    def half_a_minute(trainer: Trainer) -> None:
+        clock[0] += 30.0
+
+    before_each_step(monkeypatch, half_a_minute)
+    quiet = ValidationConfig(every=100, metric="loss")
+    train(configure(folder, max_steps=9, save_minutes=1.4, validation=quiet))
+    assert saved == [0, 3, 6, 9, 9, 9]  # the beginning, the last validation and the end save, too
+
+
+@pytest.mark.parametrize("stop", [4, 8])
+def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
+    folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    train(straight)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, stop)
+        train(broken)
+    newest = list_states(folder / "broken")[-1]
+    newest.write_bytes(newest.read_bytes()[:-500])
+    capsys.readouterr()
+    assert train(broken).progress.step == 12
+    shown = capsys.readouterr().err
+    assert f"{newest}: damaged" in shown
+    assert "continuing after step" in shown
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_checkpoints_beyond_the_state_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configure(folder, "broken")
+    train(configure(folder, "straight"))
+    with monkeypatch.context() as patch:
+        crash_before(patch, 11)  # after the validation at step 10
+        with pytest.raises(Crash):
+            train(config)
+    for path in list_states(folder / "broken")[1:]:
+        path.unlink()
+    assert [path.stem for path in list_checkpoints(folder / "broken")] == ["step-00000005", "step-00000010"]
+    trainer = make(config)
+    assert trainer.progress.step == 5
+    assert [path.stem for path in list_checkpoints(folder / "broken")] == ["step-00000005"]
+    trainer.run()
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+def test_a_finished_run_is_not_trained_again_unless_it_gets_more_room(folder: Path) -> None:
+    train(configure(folder))
+    before = last_weights(folder / "run")
+    again = train(configure(folder))
+    assert again.reason == "already finished"
+    assert again.scores["loss"] > 0
+    assert same(before, last_weights(folder / "run"))
+    assert train(configure(folder, max_steps=15)).progress.step == 15
+
+
+def test_more_room_is_the_same_as_having_had_it_from_the_start(folder: Path) -> None:
+    steady = ValidationConfig(every=3, metric="loss", keep_last=2)
+    train(configure(folder, "long", validation=steady))
+    train(configure(folder, "short", validation=steady, max_steps=6))  # ends with an average, which leaves no trace …
+    train(configure(folder, "short", validation=steady))
+    assert records(folder / "long") == records(folder / "short")
+    assert same(last_weights(folder / "long"), last_weights(folder / "short"))
+
+
+def test_more_room_never_makes_the_kept_model_worse(folder: Path) -> None:
+    steady = ValidationConfig(every=3, metric="bleu", keep_last=2)
+    train(configure(folder, validation=steady, max_steps=6), bleu=[5.0, 6.0, 9.0])  # … but may be the best model
+    average = read_weights(folder / "run" / "model.safetensors")
+    outcome = train(configure(folder, validation=steady), bleu=[8.0])
+    assert outcome.progress.best_score == 9.0
+    assert same(average, read_weights(folder / "run" / "model.safetensors"))
+
+
+def test_accumulated_batches_make_fewer_steps_of_the_same_epoch(folder: Path) -> None:
+    once, twice = (OptimizerConfig(batch_tokens=200, warmup_steps=4, accumulate=n) for n in (1, 2))
+    one = train(configure(folder, "one", optimizer=once, max_steps=0, max_epochs=1)).progress
+    two = train(configure(folder, "two", optimizer=twice, max_steps=0, max_epochs=1)).progress
+    assert two.tokens == one.tokens
+    assert two.step == math.ceil(one.step / 2)
+
+
+def test_a_run_ends_after_its_minutes_with_its_rate_at_zero_also_after_a_break(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("dragoman.training.trainer.time.monotonic", lambda: clock[0])
+    before_each_step(monkeypatch, lambda trainer: clock.__setitem__(0, clock[0] + 30.0))
+    optimizer = OptimizerConfig(batch_tokens=200, warmup_steps=1, schedule="linear", peak_lr=1e-3)
+    limits: dict[str, Any] = {"max_steps": 0, "max_minutes": 4.0, "optimizer": optimizer}
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 3)
+        train(configure(folder, **limits))
+    clock[0] += 3600.0  # nobody trained meanwhile
+    outcome = train(configure(folder, **limits))
+    assert (outcome.reason, outcome.progress.step) == ("limit", 8)
+    rates = [rate for *_, rate in records(folder / "run", "train/lr")]
+    assert rates == pytest.approx([1e-3 * (1 - n / 8) for n in range(8)])
+
+
+@pytest.mark.parametrize("steps", [5, 12])
+def test_a_model_that_is_gone_comes_back(folder: Path, steps: int) -> None:
+    train(configure(folder, max_steps=steps))
+    (folder / "run" / "model.safetensors").write_bytes(b"damaged")
+    outcome = train(configure(folder))
+    assert (outcome.reason, outcome.progress.step) == ("limit", 12)
+    assert outcome.scores["loss"] < 5.0
+    ModelFolder.load(folder / "run")
