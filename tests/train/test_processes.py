@@ -1,0 +1,274 @@
+"""Several processes, short memory, and kills: the same model comes out."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from training.small_runs import configure, records, same, write_corpus
+
+from dragoman import train as train_module
+from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.text.preparation import prepare_text
+from dragoman.train import build_validate, run_training
+from dragoman.training.distributed import Processes
+from dragoman.training.state import list_states
+
+from .running import Ended, arguments, finish, kept, start
+
+# ---- validating together
+
+
+@dataclass(frozen=True)
+class Pretended(Processes):
+    """One of two processes, with what the other one has to say."""
+
+    others: Any = None
+
+    def collect(self, own: Sequence[Any]) -> list[Any]:
+        if self.others is None:
+            return list(own)
+        parts = [list(own), self.others][:: 1 if self.rank == 0 else -1]
+        return [parts[i % 2][i // 2] for i in range(sum(map(len, parts)))]
+
+    def tell(self, value: Any) -> Any:
+        return value
+
+
+def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: Path, tmp_path: Path) -> None:
+    config = configure(text, str(tmp_path / "run"))
+    folder, pairs = ModelFolder.load(parent), prepare_text(config).valid_pairs[:11]
+    alone = build_validate(config, folder, pairs)(folder.model, False)
+    halves: list[Any] = []
+
+    @dataclass(frozen=True)
+    class Listening(Pretended):
+        def collect(self, own: Sequence[Any]) -> list[Any]:
+            halves.append(list(own))
+            return super().collect(own) + [("", [])] * (len(pairs) - len(own))
+
+    for rank in range(2):
+        build_validate(config, folder, pairs, Listening(rank, 2))(folder.model, False)
+    assert [len(half) for half in halves] == [6, 5]
+    for rank in range(2):
+        together = build_validate(config, folder, pairs, Pretended(rank, 2, others=halves[1 - rank]))(
+            folder.model, False
+        )
+        assert together == alone
+    assert alone.references == [target for _, target in pairs]
+    assert folder.vocabulary.target.decode(alone.translation_ids) == list(alone.translations)
+    assert folder.vocabulary.target.decode(alone.reference_ids) == list(alone.references)
+    assert alone.scores.keys() == alone.signatures.keys() == {"bleu", "chrf"}
+
+
+def test_no_more_lines_are_translated_than_asked_for(
+    parent: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+    validated = train_module.evaluate
+    monkeypatch.setattr(
+        train_module, "evaluate", lambda texts, *more: counts.append(len(texts)) or validated(texts, *more)
+    )
+    config = configure(text, str(tmp_path / "run"), max_steps=1)
+    run_training(replace(config, validation=replace(config.validation, max_lines=7)))
+    assert set(counts) == {7}
+
+
+# ---- short memory
+
+
+SHORT_MEMORY = """
+import re, resource, sys
+from pathlib import Path
+import dragoman.train as verb
+from dragoman.cli import main
+prepare = verb.prepare_text
+def prepare_then_limit(*arguments):
+    text = prepare(*arguments)
+    size = int(re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (size + int(sys.argv[1]) * 2**20,) * 2)
+    return text
+verb.prepare_text = prepare_then_limit
+sys.exit(main(sys.argv[2:]))
+"""
+LARGER = ["--model.d-model", "64", "--model.d-ff", "256", "--model.num-heads", "4"]
+LARGER += ["--model.num-encoder-layers", "2", "--model.num-decoder-layers", "2", "--model.dropout", "0"]
+LARGER += ["--text.vocab-size", "320", "--optimizer.batch-tokens", "6000"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="not Linux")
+@pytest.mark.timeout(120)
+def test_where_memory_really_is_short_training_goes_on_in_pieces(tmp_path: Path) -> None:
+    write_corpus(tmp_path, train=1000, valid=200)
+
+    def train(name: str, megabytes: int) -> str:
+        given = arguments(tmp_path, tmp_path / name, "--max-steps", 3, shape=LARGER)
+        command = [sys.executable, "-c", SHORT_MEMORY, str(megabytes), *given]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stderr
+
+    assert "in pieces" not in train("plenty", 4000).replace(str(tmp_path), "")
+    assert "computed in pieces of" in train("short", 80)
+    expected, found = (records(tmp_path / name, "train/loss", "valid/loss") for name in ("plenty", "short"))
+    assert [record[:2] for record in found] == [record[:2] for record in expected]
+    assert [value for *_, value in found] == pytest.approx([value for *_, value in expected], rel=1e-5)
+
+
+# ---- several processes
+
+
+GENTLY = ["--optimizer.lr-scale", 0.1]  # large steps make much of rounding
+
+
+def equal_numbers(first: Path, second: Path, steps: int) -> None:
+    """Two runs did the same, but for rounding."""
+    for kind, tolerance in (("train/loss", 1e-5), ("valid/loss", 1e-5), ("valid/bleu", 1e-4), ("valid/chrf", 1e-4)):
+        expected, found = records(first, kind), records(second, kind)
+        assert [record[:2] for record in found] == [record[:2] for record in expected]
+        assert [value for *_, value in found] == pytest.approx([value for *_, value in expected], rel=tolerance)
+    assert [step for step, *_ in records(second, "train/loss")] == list(range(1, steps + 1))  # no line twice
+
+
+@pytest.mark.timeout(120)
+def test_two_processes_train_as_one(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
+    # Two batches of each step for each process, but one batch for one of them at the end of an epoch.
+    two = start(text, tmp_path / "two", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 3, processes=2)
+    assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 4).code == 0
+    said = finish(two)
+    assert "a step has 4 batches, shared by 2 processes" in said
+    for line in ("finished: the model in", "step 50: valid loss", "training text:"):  # from the first process alone
+        assert said.count(line) == 1
+    equal_numbers(tmp_path / "one", tmp_path / "two", 50)
+    assert len(list((tmp_path / "two" / "tensorboard").iterdir())) == 1
+
+
+def wait_for_states(out: Path, number: int, process: subprocess.Popen[str]) -> None:
+    """Wait until a run has saved its state so many times."""
+    while process.poll() is None:
+        states = list_states(out)
+        if states and int(states[-1].name.split("-")[1]) >= number:
+            return
+        time.sleep(0.005)
+    raise AssertionError(process.communicate()[1])
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    found = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return list(map(int, found.split()))
+
+
+def rank_of(pid: int) -> int:
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return next(int(entry[5:]) for entry in environment if entry.startswith(b"RANK="))
+
+
+OFTEN = ["--max-steps", 150, "--save-minutes", 0.0001]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="not Linux")
+@pytest.mark.parametrize("victim", [0, 1])
+def test_where_one_process_is_killed_the_others_end_and_the_run_goes_on_with_the_same_result(
+    victim: int, text: Path, tmp_path: Path
+) -> None:
+    finish(start(text, tmp_path / "steady", *OFTEN, processes=2))
+    process = start(text, tmp_path / "killed", *OFTEN, processes=2)
+    wait_for_states(tmp_path / "killed", 20, process)
+    (pid,) = [pid for pid in children(process) if rank_of(pid) == victim]
+    os.kill(pid, signal.SIGKILL)
+    started = time.monotonic()
+    said = process.communicate(timeout=90)[1]
+    assert process.returncode != 0
+    assert time.monotonic() - started < 60
+    assert "has lost contact with the other processes" in said or "Signal 9 (SIGKILL)" in said
+    finish(start(text, tmp_path / "killed", *OFTEN, processes=2))
+    assert records(tmp_path / "steady") == records(tmp_path / "killed")
+    assert same(kept(tmp_path / "steady"), kept(tmp_path / "killed"))
+
+
+@pytest.mark.slow
+def test_begun_with_two_processes_and_continued_with_one_it_is_the_same_run(
+    text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    finish(start(text, tmp_path / "mixed", *GENTLY, "--max-steps", 25, processes=2))
+    ended = run(text, tmp_path / "mixed", *GENTLY, "--max-steps", 50)
+    assert ended.code == 0
+    assert "a step has 2 batches, shared by 1 process" in ended.said
+    assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 25, "--optimizer.accumulate", 2).code == 0
+    assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 2).code == 0
+    equal_numbers(tmp_path / "one", tmp_path / "mixed", 50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
+    number: signal.Signals, text: Path, tmp_path: Path
+) -> None:
+    finish(start(text, tmp_path / "steady", "--max-steps", 150, processes=2))
+    process = start(text, tmp_path / "stopped", "--max-steps", 150, processes=2)
+    wait_for_states(tmp_path / "stopped", 3, process)
+    os.killpg(process.pid, number)  # as a terminal does: to the launcher and to every process
+    said = process.communicate(timeout=90)[1]
+    assert process.returncode != 0
+    assert len(re.findall(r"stopped after step \d+; run the same command again", said)) == 1, said
+    finish(start(text, tmp_path / "stopped", "--max-steps", 150, processes=2))
+    assert records(tmp_path / "steady") == records(tmp_path / "stopped")
+    assert same(kept(tmp_path / "steady"), kept(tmp_path / "stopped"))
+
+
+@pytest.mark.slow
+def test_where_the_text_is_missing_two_processes_say_so_once(tmp_path: Path) -> None:
+    process = start(tmp_path / "nowhere", tmp_path / "run", "--max-steps", 3, processes=2)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    assert said.count("dragoman: ") == 1
+    assert "no such file" in said
+
+
+# ---- kills
+
+
+def wait_for_save(process: subprocess.Popen[str], out: Path) -> None:
+    """Wait until the run is writing something."""
+    places = [str(out), str(out / "checkpoints")]
+    while process.poll() is None and not any(n.endswith(".partial") for place in places for n in os.listdir(place)):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(text: Path, tmp_path: Path) -> None:
+    steady, killed = tmp_path / "steady", tmp_path / "killed"
+    finish(start(text, steady, *OFTEN))
+    chance = random.Random(1)
+    half_written = 0
+    for number in range(1, 40):
+        process = start(text, killed, *OFTEN)
+        wait_for_states(killed, 12 * min(number, 3), process)
+        time.sleep(chance.uniform(0.0, 0.05))
+        if number >= 3:
+            wait_for_save(process, killed)
+        assert process.poll() is None, process.communicate()[1]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        half_written += any(killed.rglob("*.partial"))
+        if half_written and number >= 3:
+            break
+    assert half_written
+    finish(start(text, killed, *OFTEN))
+    assert not list(killed.rglob("*.partial"))
+    assert records(steady) == records(killed)
+    for path in [Path("model.safetensors"), *(p.relative_to(steady) for p in list_checkpoints(steady))]:
+        assert same(read_weights(steady / path), read_weights(killed / path))

@@ -1,0 +1,212 @@
+"""The verb `train`: its settings, one run in a folder, what it says at the end, text that changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from training.small_runs import configure, hold, records, same, write_corpus
+
+from dragoman import train as train_module
+from dragoman.cli import main
+from dragoman.model.transformer import Transformer
+from dragoman.text.preparation import prepare_text
+
+from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
+
+# ---- settings
+
+
+def test_the_saved_settings_are_the_run_s_and_can_be_read_again(
+    text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
+    settings = settings_of(tmp_path / "run")
+    assert settings["model"]["d_model"] == 16
+    assert settings["max_steps"] == 1
+    assert "source_vocab_size" not in settings["model"]
+    assert main(["train", "--config", str(tmp_path / "run" / "train.yaml"), "--out", str(tmp_path / "again")]) == 0
+    settings["out"] = str(tmp_path / "again")
+    assert settings_of(tmp_path / "again") == settings
+    assert same(kept(tmp_path / "run"), kept(tmp_path / "again"))
+
+
+def test_restart_removes_the_run_and_nothing_else(tmp_path: Path, run: Callable[..., Ended]) -> None:
+    write_corpus(tmp_path)
+    before = (tmp_path / "train.en").read_text()
+    assert run(tmp_path, tmp_path, "--max-steps", 1).code == 0
+    assert run(tmp_path, tmp_path, "--max-steps", 1, "--restart", "true", "--seed", 2).code == 0
+    assert (tmp_path / "train.en").read_text() == before
+    assert settings_of(tmp_path)["seed"] == 2
+
+
+def test_a_restart_that_can_not_begin_leaves_the_run_as_it_was(
+    text: Path, parent: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    out = tmp_path / "run"
+    assert run(text, out, "--max-steps", 1).code == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for wrong in (["--test", tmp_path / "nothing"], ["--from", tmp_path], ["--from", parent, "--source", "xx"]):
+        shape = SHAPE if wrong[0] == "--test" else NO_SHAPE
+        assert run(text, out, "--restart", "true", *wrong, shape=shape).code != 0
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+# ---- one run in a folder
+
+
+def test_a_folder_in_use_is_refused_in_one_sentence_until_its_run_is_gone(
+    text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    out = tmp_path / "run"
+    process = hold(out)
+    try:
+        message = complaint(run(text, out, "--max-steps", 1))
+        assert f"{out}: another process is training in this folder" in message
+        assert not (out / "data").exists()
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert run(text, out, "--max-steps", 1).code == 0
+
+
+# ---- what is said at the end
+
+
+@pytest.mark.parametrize("leave", [KeyboardInterrupt, SystemExit(143)], ids=["Ctrl-C", "SIGTERM"])
+def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
+    leave: BaseException, text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise leave
+
+    code = 143 if isinstance(leave, SystemExit) else 130
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "prepare_text", interrupted)
+        ended = run(text, tmp_path / "run", "--max-steps", 1)
+    assert (ended.code, ended.said) == (code, "stopped before the first step; the same command begins again\n")
+    assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(train_module, "prepare_text", interrupted)
+        ended = run(text, tmp_path / "run", "--max-steps", 2)
+    assert (ended.code, ended.said) == (code, "stopped; the same command continues from the last saved state\n")
+    assert "continuing after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
+
+
+def test_a_run_that_ends_within_its_warm_up_says_so(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
+    ended = run(text, tmp_path / "run", "--max-steps", 3)
+    assert ended.said.endswith(
+        "the run ended after 3 of 20 warm-up steps, before the learning rate had reached its peak: raise --max-steps, "
+        "or begin again with --restart and a lower --optimizer.warmup-steps\n"
+    )
+    more = ["--max-steps", 3, "--restart", "--optimizer.warmup-steps", 2]
+    assert "warm-up" not in run(text, tmp_path / "run", *more).said
+
+
+def test_a_finished_run_says_how_it_goes_on(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
+    def go(*more: object) -> str:
+        ended = run(text, tmp_path / "run", "--optimizer.warmup-steps", 2, "--validation.every", 2, *more)
+        assert ended.code == 0, ended.said
+        return ended.said.rstrip("\n").split("\n")[-1]
+
+    go("--max-steps", 4)
+    assert go("--max-steps", 4) == "to go on, raise --max-steps"
+    assert go("--max-steps", 6).startswith("finished")
+    patient = ["--validation.patience", 1, "--accept-changes", "--optimizer.lr-scale", 1e-9, "--max-steps", 60]
+    assert go(*patient) == "to go on, raise --validation.patience and give --accept-changes"
+    assert go(*patient, "--validation.patience", 3).startswith("finished, as nothing got better")
+
+
+# ---- text that changes
+
+
+@pytest.fixture
+def begun(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> Path:
+    """A text of its own and a run that has seen some of it."""
+    for path in text.iterdir():
+        shutil.copy(path, tmp_path)
+    assert run(tmp_path, tmp_path / "run", "--max-steps", 3).code == 0
+    return tmp_path
+
+
+def test_a_changed_text_is_refused_by_name_and_accepted_with_the_same_subwords(
+    begun: Path, run: Callable[..., Ended]
+) -> None:
+    out = begun / "run"
+    subwords = (out / "sentencepiece.model").read_bytes()
+    for language in ("en", "xx"):
+        with (begun / f"train.{language}").open("a") as file:
+            file.write("a new sentence\n")
+    message = complaint(run(begun, out, "--max-steps", 6))
+    assert f"{begun / 'train.en'} has changed" in message
+    assert "--accept-changes" in message
+    ended = run(begun, out, "--max-steps", 6, "--accept-changes")
+    assert ended.code == 0
+    assert "continuing after step 3" in ended.said
+    assert (out / "sentencepiece.model").read_bytes() == subwords
+    assert [step for step, *_ in records(out, "train/loss")] == list(range(1, 7))
+    assert run(begun, out, "--max-steps", 7).code == 0  # accepted once and for all
+
+
+def test_the_same_text_under_another_name_and_date_is_the_same(begun: Path, run: Callable[..., Ended]) -> None:
+    for path in begun.glob("train.??"):
+        path.rename(begun / f"moved{path.suffix}")
+        os.utime(begun / f"moved{path.suffix}", ns=(1, 1))
+    given = arguments(begun, begun / "run", "--max-steps", 6)
+    given[given.index(str(begun / "train"))] = str(begun / "moved")
+    assert main(given) == 0
+    straight = begun / "straight"
+    for path in begun.glob("moved.??"):
+        path.rename(begun / f"train{path.suffix}")
+    assert run(begun, straight, "--max-steps", 6).code == 0
+    assert records(straight, "train/") == records(begun / "run", "train/")
+
+
+def test_changed_settings_are_refused_by_name(begun: Path, run: Callable[..., Ended]) -> None:
+    message = complaint(run(begun, begun / "run", "--max-steps", 6, "--optimizer.lr-scale", 2))
+    assert "optimizer.lr_scale was 1.0 and is 2.0" in message
+    assert "--accept-changes" in message
+    assert run(begun, begun / "run", "--max-steps", 6, "--optimizer.lr-scale", 2, "--accept-changes").code == 0
+
+
+def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tmp_path: Path) -> None:
+    config = configure(text, str(tmp_path / "run"))
+    prepared = prepare_text(config)
+
+    def weights(seed: int) -> dict[str, torch.Tensor]:
+        torch.rand(seed + 7)
+        model: Transformer = train_module._begin_with(replace(config, seed=seed), prepared, None).model
+        return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    assert same(weights(1), weights(1))
+    assert not same(weights(1), weights(2))
+
+
+def test_what_is_known_of_the_text_is_written_down(text: Path, parent: Path) -> None:
+    facts = facts_of(parent)
+    assert facts["training pairs"] == 320
+    assert facts["seed"] == 1
+    assert len(facts["training text (SHA-256)"]) == 64
+    store = json.loads((parent / "data" / "train" / "store.json").read_text())["report"]
+    assert facts["training text (SHA-256)"] == store["fingerprint"]
+    assert 1 < facts["longest training side"] <= 40
+
+
+def test_a_folder_that_no_run_has_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    (out / "data").mkdir(parents=True)
+    (out / "data" / "precious").write_text("mine")
+    (out / "README.md").write_text("my project")
+    for extra in ([], ["--restart", "true"]):
+        arguments = ["--source", "en", "--target", "fr", "--train", "x", "--out", str(out), *extra]
+        assert main(["train", *arguments]) == 1
+        assert "is not the folder of a training run, but has data and README.md" in capsys.readouterr().err
+    assert (out / "data" / "precious").read_text() == "mine"
+    assert (out / "README.md").read_text() == "my project"
