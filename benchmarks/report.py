@@ -67,18 +67,27 @@ TABLES = (
     (is_processors, processors_table),
     (is_comparison, tables),
 )
+_AS_THEY_ARE = ("test_2016_flickr", "d_model")
 
 
 def rows(value: Any, name: str = "") -> Iterator[str]:
-    """Nested results as table rows with dotted names."""
+    """Nested results as table rows, named by the path to each."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from rows(inner, f"{name}.{key}" if name else key)
+            own = key if any(name in key for name in _AS_THEY_ARE) else key.replace("_", " ")
+            yield from rows(inner, f"{name}: {own}" if name else own)
     elif isinstance(value, list):
-        yield f"| {name} | {'<br>'.join(map(str, value))} |"
+        yield f"| {name} | {'<br>'.join(map(_cell, value))} |"
     else:
-        text = f"{value:,.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
-        yield f"| {name} | {text} |"
+        yield f"| {name} | {_cell(value)} |"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 
 def in_words(machine: dict[str, Any]) -> str:

@@ -39,7 +39,7 @@ def _training(result: Record, settings: Record) -> Iterable[str]:
             ]
             (parameters,) = {row["parameters"] for row in found["target_tokens_per_second"].values()}
             yield f"**{size}, {precision}** ({parameters:,} parameters)"
-            yield _table(("", "target tokens/s", "least – greatest", "Dragoman is so many times as fast"), rows)
+            yield _table(("", "target tokens/s", "min – max", "Dragoman is faster by a factor of"), rows)
             rates = found["machine_gflops"]
             yield (
                 f"Dragoman computes at {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate "
@@ -72,8 +72,8 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
         ]
         unit = "milliseconds a sentence" if each else "sentences/s"
         yield f"**{mode}**"
-        times = ("Dragoman bf16 is so many times as fast", "Dragoman fp32 is", "BLEU", "lines as Dragoman fp32")
-        yield _table(("", unit, "least – greatest", *times), rows)
+        times = ("Dragoman bf16 is faster by a factor of", "Dragoman fp32 by", "BLEU", "same lines as Dragoman fp32")
+        yield _table(("", unit, "min – max", *times), rows)
 
 
 def _ratios(row: Record) -> Iterable[str]:

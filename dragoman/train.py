@@ -125,7 +125,7 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
     if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
         raise DragomanError(
             f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another "
-            f"--out, or begin again with --restart true"
+            f"--out, or begin again with --restart"
         )
     vocabulary = parent.vocabulary if parent else None
     text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))

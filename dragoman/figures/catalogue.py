@@ -47,7 +47,7 @@ def _target(figure: Figure) -> None:
 
 def _blocks(figure: Figure) -> None:
     ids = torch.tensor(masks.SENTENCES)
-    both = {"padding mask": padding_mask(ids, 0), "look-ahead mask": causal_mask(ids.size(1))}
+    both = {"padding mask": padding_mask(ids, 0), "causal mask": causal_mask(ids.size(1))}
     grid = figure.add_gridspec(1, len(both), wspace=0.04)
     for number, (title, mask) in enumerate(both.items()):
         part = figure.add_subfigure(grid[number])
@@ -152,7 +152,7 @@ GALLERY: dict[str, GalleryFigure] = {
         (5.2, 1.7),
     ),
     "causal-mask": GalleryFigure(
-        "Look-ahead mask",
+        "Causal mask",
         "A target position attends to itself and to what stands before it, never to what comes after: in training all "
         "positions are predicted at once, and none may look up its own answer.",
         _causal,
@@ -160,7 +160,7 @@ GALLERY: dict[str, GalleryFigure] = {
     ),
     "target-mask": GalleryFigure(
         "Both masks together",
-        "A key is visible where both masks let it through. Compare with the look-ahead mask alone: only the rows of "
+        "A key is visible where both masks let it through. Compare with the causal mask alone: only the rows of "
         "padding differ. With the padding on the right, the rows of real tokens need no padding mask.",
         _target,
         (7.0, 2.5),
@@ -168,14 +168,14 @@ GALLERY: dict[str, GalleryFigure] = {
     "mask-blocks": GalleryFigure(
         "One mask for all heads",
         "Broadcasting repeats the padding mask for every query and every head, but each sentence keeps its own; the "
-        "look-ahead mask is the same for every sentence, too.",
+        "causal mask is the same for every sentence, too.",
         _blocks,
         (7.0, 3.6),
     ),
     "decoding-steps": GalleryFigure(
         "Decoding, step by step",
         "“The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens, "
-        "(1, 0, 0, …), (1, 1, 0, …) and so on: row t of the look-ahead mask. What it finds, the next step sees.",
+        "(1, 0, 0, …), (1, 1, 0, …) and so on: row t of the causal mask. What it finds, the next step sees.",
         _decoding,
         (7.0, 6.0),
     ),

@@ -169,7 +169,7 @@ def _translator_figures(maps: TranslatorMaps) -> dict[str, GalleryFigure]:
         "translator-overview": GalleryFigure(
             "Every head of every layer",
             "All attention maps of one translation. Diagonals follow the order of the words, columns are words that "
-            "everyone looks at, triangles are the decoder’s look-ahead mask.",
+            "everyone looks at, triangles are the decoder’s causal mask.",
             draw_overview,
             attention.attention_overview_size(
                 len(maps.weights), max(len(style.as_array(w)) for w in maps.weights.values())

@@ -82,7 +82,7 @@ def padding_grid(ax: Axes, ids: Sequence[Sequence[int]] = SENTENCES, pad: int = 
 
 
 def causal_grid(ax: Axes, length: int = 7) -> None:
-    """The look-ahead mask (section 3.2.3): position i sees the positions j ≤ i."""
+    """The causal mask (section 3.2.3): position i sees the positions j ≤ i."""
     mask_cells(ax, causal_mask(length)[0, 0])
     positions = [str(position) for position in range(length)]
     style.write_ticks(ax, "x", positions)

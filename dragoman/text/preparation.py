@@ -80,8 +80,8 @@ def prepare_text(
             if not config.accept_changes:
                 raise DragomanError(
                     f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose "
-                    f"another --out, continue all the same with --accept-changes true, or begin again with "
-                    f"--restart true"
+                    f"another --out, continue all the same with --accept-changes, or begin again with "
+                    f"--restart"
                 )
             report(f"preparing the text again, with the subwords that the model knows: {'; '.join(changes)}")
         if begun:

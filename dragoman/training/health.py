@@ -156,7 +156,7 @@ def _exploding(course: _Course) -> str | None:
     if not max(_SHORT_GRADIENT, _LONGER_GRADIENT * usual) < now or course.now.valid_loss <= course.best.valid_loss:
         return None
     return (
-        f"the gradients are {now / max(usual, 1e-9):.0f} times as long as they were and the loss no longer "
+        f"the norm of the gradient is {now / max(usual, 1e-9):.0f} times what it was and the loss no longer "
         f"falls: {_SLOWER}, or clip them (optimizer.clip_norm)"
     )
 
@@ -202,7 +202,7 @@ def _unknown(course: _Course) -> str | None:
         return None
     return (
         f"{course.health.unknown:.0%} of the translations hold broken characters: look for text in a wrong encoding "
-        f"(dragoman check, --clean.characters true)"
+        f"(dragoman check, --clean.characters)"
     )
 
 
@@ -213,7 +213,7 @@ def _copying(course: _Course) -> str | None:
         return None
     return (
         f"{course.health.copied:.0%} of the translations copy their source: look for untranslated pairs "
-        f"(dragoman check, --clean.copies true)"
+        f"(dragoman check, --clean.copies)"
     )
 
 
@@ -232,12 +232,12 @@ def _wrong_length(course: _Course) -> str | None:
     if course.lasting(lambda h: 1.0 / max(h.length_ratio, 1e-9), 1.0 / _SHORT, 1.0 / _SHORT):
         return (
             f"the translations have {ratio:.0%} of the length of their references: look for targets that are cut "
-            f"short (dragoman check, --clean.ratio true)"
+            f"short (dragoman check, --clean.ratio)"
         )
     if course.lasting(lambda h: h.length_ratio, _LONG, _LONG):
         return (
             f"the translations are {ratio:.1f} times as long as their references: look for targets with more than "
-            f"their source says (dragoman check, --clean.ratio true)"
+            f"their source says (dragoman check, --clean.ratio)"
         )
     return None
 

@@ -14,8 +14,9 @@ def learning_rate(config: OptimizerConfig, d_model: int, step: int, progress: fl
     """The learning rate of a step.
 
     The paper's schedule is d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (equation 3), times lr_scale. The others
-    rise linearly during the warm-up: to peak_lr, and then fall with the inverse square root of the step; or towards a
-    line or half a cosine that falls from peak_lr at the first step to zero at the end of the run.
+    warm up linearly, too. "inverse-sqrt" reaches peak_lr at the end of the warm-up and then falls with the inverse
+    square root of the step. "linear" and "cosine" fall from peak_lr at the first step to zero at the end of the run;
+    during the warm-up that is multiplied by step / warmup_steps.
 
     Args:
         config: the schedule.

@@ -78,7 +78,7 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
                 raise UnreadableError(f"{path}: can't be read ({reason}); what was saved is still there") from None
             report(f"{path}: damaged; going on from the state before it")
     if states:
-        raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart true")
+        raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart")
     return None
 
 
@@ -115,8 +115,7 @@ def taking_up(folder: Path) -> Iterator[None]:
         if is_out_of_memory(error):
             raise DragomanError(f"{folder}: too little memory to take the run up again; make room") from None
         raise DragomanError(
-            f"{folder}: holds a run of another version of Dragoman; choose another --out, or begin again with "
-            f"--restart true"
+            f"{folder}: holds a run of another version of Dragoman; choose another --out, or begin again with --restart"
         ) from None
 
 
@@ -132,7 +131,7 @@ def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig,
     if state["identity"] != identity:
         raise DragomanError(
             f"{config.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
-            f"begin again with --restart true"
+            f"begin again with --restart"
         )
     changes = differences(state["settings"], asdict(config), _FREE)
     if state["text"] != text:
@@ -140,7 +139,7 @@ def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig,
     if changes and not config.accept_changes:
         raise DragomanError(
             f"{config.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
-            f"all the same with --accept-changes true, or begin again with --restart true"
+            f"all the same with --accept-changes, or begin again with --restart"
         )
 
 

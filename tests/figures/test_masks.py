@@ -65,7 +65,7 @@ def test_target_masks_hide_the_future_and_the_padding() -> None:
 
 
 def test_padding_on_the_right_changes_nothing_for_real_queries() -> None:
-    # What the caption says: compared with the look-ahead mask alone, only the rows of padding differ.
+    # What the caption says: compared with the causal mask alone, only the rows of padding differ.
     panels = axes(3)
     masks.target_grids(panels)
     for ax, ids in zip(panels, IDS, strict=True):
