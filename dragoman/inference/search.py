@@ -245,8 +245,8 @@ def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]
         return True
     if len(hypotheses) < config.n_best:
         return False
-    # The number of finished hypotheses alone says nothing: a confident model fills a beam with hopeless endings. And what
-    # is best must not depend on how many are asked for.
+    # The number of finished hypotheses alone says nothing: a confident model fills a beam with hopeless endings. And
+    # what is best must not depend on how many are asked for.
     if config.beam == 1:
         return True
     full = len(hypotheses) >= config.beam

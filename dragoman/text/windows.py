@@ -1,8 +1,9 @@
 """Two sides that have the same number of lines and yet slip against each other, found by the lengths of the lines.
 
 A translation is long where its source is long, so the lengths go together. In a window of lines where they do so better
-after a shift by a line or some, the text has slipped there; where they go together everywhere but in one place, that
-place is no translation. A window whose lines are all alike in length says nothing.
+after a shift by a line or some, the text has slipped there. Neighbouring lines resemble each other in length, too, and
+so do lines far apart where long and short ones alternate; so a window is no translation where its lengths go together
+no better than after shifts by twenty lines and more. A window whose lines are all alike in length says nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ WINDOW = 500
 _SHIFTS = [shift for size in range(1, 6) for shift in (size, -size)]
 _LOWEST = 0.35  # correlation that a shift must reach,
 _GAIN = 0.4  # and what it must gain over no shift, in Fisher's z: about six standard deviations of chance
-_RELATED, _UNRELATED = 0.5, 0.1  # usual correlation, and one that has collapsed
+_FAR = [shift for size in range(20, 26) for shift in (size, -size)]  # where nothing belongs together
+_RELATED, _UNRELATED = 0.4, 0.1  # Fisher's z beyond that: of lines that belong together at least, of others at most
+_NOWHERE = 0.05  # the same for the mean of a whole text, which varies less
+_CHANCE = 0.1  # a correlation that is none, where the lengths of a whole text vary
+_VARIED = 0.1  # standard deviation of the logarithm of lengths from which a window says something
+_USUAL = 0.95  # quantile of the windows that shows how well lines that belong together do
 _USUAL_AFTER = 4  # windows that must have been seen before one can be called unusual
 
 Lengths = NDArray[np.float64]
@@ -60,7 +66,8 @@ class SlipFinder:
         """Judge what is left, and tell all that was found, in order."""
         if self._waiting.shape[1] >= WINDOW // 2:
             self._judge(self._waiting.shape[1])
-        if not self._slips and self._whole.count >= 2 * WINDOW and self._whole.correlation() < _UNRELATED:
+        slipped = sum(slip.end - slip.start for slip in self._slips)
+        if self._whole.count >= 2 * WINDOW and 2 * slipped < self._whole.count and self._is_unrelated():
             return [Slip(0, self._whole.count, 0)]
         return sorted([*self._slips, *self._unrelated()], key=lambda slip: slip.start)
 
@@ -83,19 +90,30 @@ class SlipFinder:
             if slipped:
                 self._slips.append(Slip(turn, end, shift))
         if not slipped:
-            self._windows.append(_Window(self._position, end, still, float(window.std(axis=1).min())))
+            far = [_fisher(_correlation(_shifted(window, shift))) for shift in _FAR]
+            self._windows.append(_Window(self._position, end, _fisher(still), far, float(window.std(axis=1).min())))
         self._position = end
         self._before, self._waiting = window, self._waiting[:, size:]
 
+    def _is_unrelated(self) -> bool:
+        """Whether the lengths go together nowhere."""
+        if self._whole.correlation() < _CHANCE:
+            return True
+        varied = [window for window in self._windows if window.spread > _VARIED]
+        if len(varied) < 2 or 2 * len(varied) < len(self._windows):
+            return False
+        far = np.mean([window.far for window in varied], axis=0)
+        return bool(np.mean([window.still for window in varied]) - far.max() < _NOWHERE)
+
     def _unrelated(self) -> Iterator[Slip]:
         """At least two windows in a row whose lengths go together no longer, although they vary as usual."""
-        if len(self._windows) < _USUAL_AFTER:
+        varied = [window for window in self._windows if window.spread > _VARIED]
+        if len(varied) < _USUAL_AFTER or np.quantile([window.excess for window in varied], _USUAL) < _RELATED:
             return
-        usual = float(np.median([window.correlation for window in self._windows]))
-        spread = float(np.median([window.spread for window in self._windows]))
+        spread = float(np.median([window.spread for window in varied]))
         run: list[_Window] = []
-        for window in [*self._windows, _Window(-1, -1, 1.0, 0.0)]:
-            collapsed = usual > _RELATED and window.correlation < _UNRELATED and window.spread > 0.7 * spread
+        for window in [*varied, _Window(-1, -1, 1.0, [0.0], 0.0)]:
+            collapsed = window.excess < _UNRELATED and window.spread > 0.7 * spread
             if collapsed and (not run or run[-1].end == window.start):
                 run.append(window)
                 continue
@@ -106,13 +124,20 @@ class SlipFinder:
 
 @dataclass(frozen=True)
 class _Window:
-    """A stretch of the lines, with how the lengths of its two sides go together."""
+    """A stretch of the lines, with how the lengths of its two sides go together, in Fisher's z."""
 
     start: int
     end: int
-    correlation: float
+    still: float
+    far: list[float]
+    """After each of the shifts in _FAR."""
     spread: float
     """The smaller of both sides' standard deviations."""
+
+    @property
+    def excess(self) -> float:
+        """How much better the lengths go together than those of lines that don't belong together."""
+        return self.still - max(self.far)
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -105,3 +107,37 @@ def test_memory_does_not_grow_with_the_text() -> None:
         finder.add(source, target)
     assert finder._waiting.shape[1] < 2 * WINDOW
     assert finder._before.shape[1] == WINDOW
+
+
+# ---- text whose neighbouring lines resemble each other
+
+
+def captions(count: int, seed: int = 1) -> tuple[Lengths, Lengths]:
+    """Long and short lines alternate, in stretches with more or fewer words."""
+    generator = np.random.default_rng(seed)
+    level = 4 + 0.2 * (np.arange(count) % 2) + 0.1 * np.repeat(generator.standard_normal(count // 5 + 1), 5)[:count]
+    source = np.exp(level + 0.2 * generator.standard_normal(count))
+    return source.astype(np.intp) + 1, (source * generator.lognormal(0, 0.15, count)).astype(np.intp) + 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_neighbours_that_resemble_each_other_are_no_slip(seed: int) -> None:
+    assert find(*captions(6000, seed)) == []
+
+
+@pytest.mark.parametrize("shift", [6, 10, -12, 33, 100])
+def test_lines_far_out_of_step_are_unrelated_although_their_neighbours_resemble_them(shift: int) -> None:
+    source, target = captions(10_000)
+    assert find(source, np.roll(target, shift)) == [Slip(0, 10_000, 0)]
+
+
+@pytest.mark.parametrize("make", [aligned, captions])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.6, 0.8, 0.9])
+def test_damage_to_most_of_a_text_does_not_hide_itself(
+    share: float, make: Callable[[int], tuple[Lengths, Lengths]]
+) -> None:
+    source, target = make(20_000)
+    first = round(20_000 * (1 - share))
+    target[first:] = np.roll(target[first:], 10)
+    (slip,) = find(source, target)
+    assert (abs(slip.start - first) <= WINDOW, slip.end, slip.shift) == (True, 20_000, 0)
