@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
@@ -39,6 +40,7 @@ class Verb:
     """Its function, where that can't have the verb's name."""
 
 
+_METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
 TRAIN = Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size"))
 
 
@@ -75,10 +77,15 @@ class _Parser(ArgumentParser):
             flags = {action.dest: action.option_strings[-1:] for action in self._actions}
             names = ((flags.get(name) or [name])[0] for name in required[1].split(", "))
             message = f"these are required: {', '.join(names)}"
+            greedy = [a.option_strings[-1] for a in self._actions if a.option_strings and a.nargs == "+"]
+            if not flags.get(required[1]) and greedy:
+                message += f"; write it before {greedy[0]}, which takes all that follows"
         keys = [action.dest for action in self._actions]
         unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
         if unknown and (name := unknown[2].replace("-", "_")) not in keys:
             message = f"unknown setting {name}{nearest(name, keys)}"
+            if name.startswith("_") and "sentence" in keys:
+                message = f"unknown option {unknown[2]}; a sentence that begins with a dash goes last, after --"
         print(f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         sys.exit(2)
 
@@ -106,6 +113,7 @@ def parse(name: str, verb: Verb, arguments: Sequence[str]) -> Any:
     if name == "train":
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
     _add_fields(parser, verb.config, "", verb)
+    parser.usage = _usage(parser)
     if name == "train":
         parser.set_defaults(_starting_values(arguments))
     try:
@@ -198,8 +206,9 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: Verb) -> None:
         required = field.default is MISSING and field.default_factory is MISSING
         argument: dict[str, Any] = {"help": texts.get(field.name, "").replace("%", "%%")}
         if kind == list[str]:
-            argument |= {"nargs": "+", "type": str, "metavar": "TEXT"}
+            argument |= {"nargs": "+", "type": str, "metavar": _METAVARS.get(name, "TEXT")}
         else:
+            kind = str if kind == str | None else kind  # or the word "null" would be none
             argument |= {"type": kind} | ({} if required else {"default": field.default})
         alone = True if kind is bool else field.metadata.get(ALONE)
         if name in verb.positionals:
@@ -207,6 +216,19 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: Verb) -> None:
         else:
             argument |= {} if alone is None else {"nargs": "?", "const": alone}
             parser.add_argument(_flag(name), required=required, **argument)
+
+
+def _usage(parser: _Parser) -> str:
+    """What must be given, positionals first, since an option that takes several values would take them, too."""
+    words = []
+    for action in sorted(parser._actions, key=lambda action: bool(action.option_strings)):
+        name = " ".join([*action.option_strings[-1:], str(action.metavar or action.dest.upper())])
+        if not action.option_strings:
+            words.append(action.dest if action.required else f"[{action.dest}]")
+        elif action.required:
+            words.append(f"{name} [{action.metavar} ...]" if action.nargs == "+" else name)
+    words = [parser.prog, *words, "[options]"]
+    return textwrap.fill(" ".join(words), 72, subsequent_indent=" " * 8, break_on_hyphens=False).replace("%", "%%")
 
 
 def _starting_values(arguments: Sequence[str]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ VERBS = {
     "check": Verb(options.CheckConfig, "dragoman.views", ()),
     "train": TRAIN,
     "translate": Verb(options.TranslateConfig, "dragoman.commands", ("folder", "file")),
-    "evaluate": Verb(options.EvaluateConfig, "dragoman.commands"),
+    "evaluate": Verb(options.EvaluateConfig, "dragoman.commands", hidden=("n_best",)),
     "compare": Verb(options.CompareConfig, "dragoman.quotation", ()),
     "score": Verb(options.ScoreConfig, "dragoman.commands"),
     "inspect": Verb(
@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SystemExit: 143, where SIGTERM ended the verb; a run of training saves first, and its code is returned.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal believes
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")

@@ -22,6 +22,7 @@ from dragoman.checkpoint import (
     AVERAGE_FACT,
     CHECKPOINTS,
     OF_ONE_MODEL,
+    RUN_FACT,
     RUN_FILE,
     Direction,
     ModelFolder,
@@ -30,7 +31,7 @@ from dragoman.checkpoint import (
     put_weights,
     refuse_to_overwrite,
 )
-from dragoman.config import DragomanError
+from dragoman.config import ConfigError, DragomanError
 from dragoman.files import checksum, require_place, write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
@@ -56,6 +57,8 @@ def translate(config: TranslateConfig) -> int:
             f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
         )
     translator = _translator(config)
+    if config.alignments != "none":
+        translator.aligning_layer(config.alignment_layer)
     done = 0
     for lines in _incoming(config.file):
         name = "stdin" if config.file == "-" else config.file
@@ -121,6 +124,8 @@ def _format(
 
 def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:
     values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
+    if len(candidate.parts) > 1:
+        values["parts"] = len(candidate.parts)
     if candidate.left_out:
         values["left_out"] = candidate.left_out
     if alignment is None:
@@ -133,7 +138,9 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
 
 
 def _incoming(file: str) -> Iterator[list[str]]:
-    """Lists of lines as they arrive: all that wait, at most so many, without waiting for more."""
+    """Lists of lines as they arrive. Of stdin all that wait, without waiting for more; of a file as many as fit, so
+    that its batches, and with them the rounding, are the same every time.
+    """
     waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
 
     def read() -> None:
@@ -151,7 +158,7 @@ def _incoming(file: str) -> Iterator[list[str]]:
         lines: list[str] = []
         while isinstance(item, str):
             lines.append(item)
-            if len(lines) == _LINES_AT_ONCE or waiting.empty():
+            if len(lines) == _LINES_AT_ONCE or (file == "-" and waiting.empty()):
                 break
             item = waiting.get()
         if lines:
@@ -257,7 +264,8 @@ def average(config: AverageConfig) -> int:
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
     names = ", ".join(path.stem for path in checkpoints)
     known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
-    direction = replace(loaded.direction, facts=known | {AVERAGE_FACT: names})
+    run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
+    direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
     replace(loaded, direction=direction).save(Path(config.out))
     _say(f"averaged {names} into {config.out}")
     return 0
@@ -280,6 +288,8 @@ def _naming(text: str) -> Iterator[None]:
     """Say of an error in which text it is."""
     try:
         yield
+    except ConfigError:
+        raise  # nothing is wrong with the text
     except DragomanError as error:
         raise DragomanError(f"{text}: {error}") from None
 

@@ -37,7 +37,8 @@ class TranslateConfig(AligningConfig):
     """The text to translate; - is stdin."""
     format: Literal["text", "moses", "json"] = "text"
     """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
-    ||| score"; json: one object a line."""
+    ||| score"; json: one object a line. Of a line that was split, log-probability and score are the sums of its parts'
+    (json: "parts")."""
     alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={ALONE: "auto"})
     """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
     from 0; in JSON with the words). Words are what spaces separate; auto takes subwords for languages that are written
@@ -90,7 +91,11 @@ class EvaluateConfig(SearchConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig:
-    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines."""
+    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines.
+
+    Computed in fp32, of the subwords into which SentencePiece cuts the translation; a search may have written the same
+    text in others.
+    """
 
     folder: str
     """The model folder."""

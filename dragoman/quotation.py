@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import (
+    AVERAGE_FACT,
     RUN_FACT,
     SETTINGS_FACT,
     TEXT_FACT,
@@ -117,7 +118,7 @@ def read_evaluation(path: str) -> dict[str, Any]:
     except OSError as error:
         reason = "a folder; give the file that evaluate --json wrote" if Path(path).is_dir() else error.strerror
         raise DragomanError(f"{path}: {reason}") from None
-    except (ValueError, KeyError, TypeError, IndexError, ZeroDivisionError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, RecursionError):
         raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again") from None
 
 
@@ -171,6 +172,7 @@ def differences_in_kind(first: dict[str, Any], second: dict[str, Any]) -> str:
         kinds.append({"text": _text(one), "counting": _counting(one), "search": search, "engine": _engine(one)})
         kinds[-1]["training text"] = facts.get(TEXT_FACT)
         kinds[-1]["training settings"] = facts.get(RUN_FACT, {}).get(SETTINGS_FACT)
+        kinds[-1]["number of checkpoints averaged"] = len(str(facts.get(AVERAGE_FACT, "")).split(", "))
     return ", ".join(name for name, kind in kinds[0].items() if kind != kinds[1][name])
 
 

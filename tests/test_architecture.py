@@ -80,6 +80,7 @@ FLOORS = [
         "inference.engine",
         "inference.ctranslate2_engine",
         "inference.long_lines",
+        "inference.encoding",
         "inference.translation",
         "inspection.page",
         "inspection.record",

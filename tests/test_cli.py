@@ -361,3 +361,21 @@ def test_a_group_of_settings_that_is_none_is_named(value: str, tmp_path: Path) -
     file = tmp_path / "settings.yaml"
     file.write_text(f"source: en\ntarget: de\ntrain: [x]\nout: {tmp_path / 'out'}\nclean: {value}\n")
     assert "clean" in complaint(2, "train", "--config", file)
+
+
+@pytest.mark.parametrize("verb", ["score", "evaluate"])
+def test_usage_puts_what_a_list_would_swallow_before_it(verb: str) -> None:
+    assert f"usage: dragoman {verb} folder --test TEXT [TEXT ...] [options]" in run(verb, "--help").out
+    message = complaint(2, verb, "--test", "text", "model")
+    assert "required: folder; write it before --test" in message
+
+
+def test_evaluate_offers_no_setting_that_changes_no_score() -> None:
+    assert "n_best" in complaint(2, "evaluate", "model", "--test", "text", "--n-best", "3")
+
+
+def test_closed_output_is_no_traceback() -> None:
+    close = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-m', 'dragoman', '--version'])"
+    process = python("-c", close)
+    assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 0

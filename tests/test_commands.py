@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,10 @@ import torch
 from dragoman import commands
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import main
-from dragoman.config import DragomanError, ModelConfig, SearchConfig, TextConfig
+from dragoman.config import ConfigError, DragomanError, ModelConfig, SearchConfig, TextConfig
 from dragoman.files import checksum
 from dragoman.inference.alignment import Alignment
-from dragoman.inference.translation import Translation
+from dragoman.inference.translation import Part, Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.options import TranslateConfig
@@ -47,6 +48,12 @@ def test_json_has_the_alternatives_when_they_were_asked_for() -> None:
     assert json.loads(shown(format="json")) == {"text": "eins", "log_prob": -1.0, "score": -0.5}
     alternatives = json.loads(shown(format="json", n_best=2))["alternatives"]
     assert alternatives == [{"text": "zwei", "log_prob": -2.0, "score": -1.0}]
+
+
+def test_json_says_of_how_many_parts_a_score_is_the_sum() -> None:
+    split = replace(CANDIDATES[0], parts=[Part("a", [7]), Part("b", [8])])
+    config = TranslateConfig(folder="x", format="json")
+    assert json.loads(commands._format(0, [split], [None], config))["parts"] == 2
 
 
 def test_alignments_follow_the_translation() -> None:
@@ -343,3 +350,36 @@ def test_impossible_settings_are_refused_in_one_sentence(
     assert printed.out == ""
     assert re.search(message, printed.err)
     assert printed.err.count("\n") == 1, printed.err
+
+
+def test_a_file_is_translated_in_the_same_batches_however_slowly_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(path: Path) -> Iterator[str]:
+        for line in path.read_text().splitlines():
+            time.sleep(0.01)
+            yield line
+
+    monkeypatch.setattr(commands, "read_lines", slowly)
+    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 4)
+    (tmp_path / "text").write_text("a\nb\nc\nd\ne\n")
+    assert list(commands._incoming(str(tmp_path / "text"))) == [["a", "b", "c", "d"], ["e"]]
+
+
+def test_settings_are_refused_as_such_and_not_as_faults_of_the_text(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("a cat\n")
+    assert main(["translate", model, str(tmp_path / "text"), "--min-length", "600"]) == 2
+    assert "text:" not in capsys.readouterr().err
+    with pytest.raises(ConfigError), commands._naming("text"):
+        raise ConfigError("no")
+
+
+def test_a_layer_that_is_not_there_is_told_before_anything_is_translated(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text").write_text("a cat\n")
+    monkeypatch.setattr(Translator, "translate", lambda *arguments: pytest.fail("translated"))
+    assert main(["translate", model, str(tmp_path / "text"), "--alignments", "--alignment-layer", "9"]) == 2
+    assert "the model has 1 decoder layer" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from evaluations import LINES, evaluation
 from small_models import small_model
 
 import dragoman
-from dragoman.checkpoint import RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
+from dragoman.checkpoint import AVERAGE_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
 from dragoman.cli import main
 from dragoman.config import DragomanError
 from dragoman.inference.evaluation import paired_bootstrap
@@ -164,14 +164,15 @@ def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: p
 
 
 def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first, same, beam, text, settings, run, engine = (evaluation(seed) for seed in (1, 1, 2, 3, 4, 5, 6))
+    first, same, beam, text, settings, run, engine, mean = (evaluation(seed) for seed in (1, 1, 2, 3, 4, 5, 6, 7))
     beam["settings"]["beam"] = 1
     text["model"][TEXT_FACT] = "another"
     settings["model"][RUN_FACT] = {SETTINGS_FACT: "another"}
     run["model"][RUN_FACT] = {"steps": 8}
     run["software"] = "dragoman 0.2.0, torch 2.14.0+cu126, fp32 on cuda"
     engine["software"] = "dragoman 0.1.0, ctranslate2 4.6.0, int8_float32 on cpu"
-    everything = (first, same, beam, text, settings, run, engine)
+    mean["model"][AVERAGE_FACT] = "step-1, step-2"
+    everything = (first, same, beam, text, settings, run, engine, mean)
     files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(everything, start=1)]
     for other, reason in (
         (files[1], f"of the same weights as {files[0]}"),
@@ -179,6 +180,7 @@ def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pyte
         (files[3], "differs in: training text"),
         (files[4], "differs in: training settings"),
         (files[6], "differs in: engine"),
+        (files[7], "differs in: number of checkpoints averaged"),
     ):
         assert main(["compare", "--system", files[0], other]) == 1
         told = capsys.readouterr().err
@@ -245,6 +247,7 @@ def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixt
         json.dumps(evaluation() | {"scores": {"bleu": "much"}}),
         json.dumps(evaluation() | {"scores": {"bleu": 30.0}}),
         json.dumps(evaluation() | {"weights": {}}),
+        json.dumps(evaluation() | {"model": []}),
         "[" * 100_000,
     ],
 )

@@ -291,3 +291,13 @@ def test_check_uses_colours_on_a_terminal_alone(text: Path) -> None:
     assert process.wait(timeout=60) == 0
     assert b"\x1b[1;33mWARNING" in shown
     assert b"A <U+0000> bird sings." in shown
+
+
+def test_a_word_that_yaml_takes_for_nothing_is_a_translation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("inspect", folder, "word1 and", "--text", "--translation", "null") == 0
+    assert "null" in capsys.readouterr().out
+
+
+def test_a_sentence_that_begins_with_a_dash_is_told_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("inspect", folder, "-word1", "--text") == 2
+    assert "unknown option -word1; a sentence that begins with a dash goes last, after --" in capsys.readouterr().err

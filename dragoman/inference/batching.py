@@ -14,6 +14,11 @@ from dragoman.text.batches import plan_in_order
 
 Result = TypeVar("Result")
 
+FORCED_TOKENS = 4096
+"""Budget of one batch of given translations."""
+FORCE_CURE = "shorten it, or take another --device"
+"""What helps when the memory does not suffice for a given translation."""
+
 
 def in_batches(
     compute: Compute[Result],
@@ -81,3 +86,26 @@ def _halves(batch: list[int]) -> list[list[int]]:
     """The shorter sentences and the longer ones: batches wait in the order in which they are taken from the end."""
     middle = -(-len(batch) // 2)
     return [half for half in (batch[middle:], batch[:middle]) if half]
+
+
+def log_probs_in_batches(
+    score: Callable[[list[list[int]], list[list[int]]], list[float]],
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    batch_tokens: int = FORCED_TOKENS,
+) -> list[float]:
+    """The log-probability of each target given its source, in order.
+
+    Args:
+        score: of an engine; takes one batch.
+        sources: ids, each ending in EOS.
+        targets: likewise.
+        batch_tokens: budget of one batch: pairs × longest side.
+    """
+    return in_batches(
+        score,
+        lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
+        [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
+        batch_tokens,
+        FORCE_CURE,
+    )

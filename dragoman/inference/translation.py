@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dragoman.inference.alignment import Alignment, Units
 from dragoman.inference.rules import LengthPenalty
+from dragoman.text.subword import SubwordModel
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,13 @@ class PairScore:
     def score(self, length_penalty: float) -> float:
         """log_prob divided by the length penalty, as the search does."""
         return self.log_prob / LengthPenalty(length_penalty)(self.num_tokens)
+
+
+def with_subwords(translations: Sequence[Translation | str], subwords: SubwordModel) -> list[Translation]:
+    """Translations that were found, as they are, and given ones with the subwords into which their text is cut."""
+    found = [Translation(one) if isinstance(one, str) else one for one in translations]
+    given = subwords.encode(["" if one.subwords or one.parts else one.text.strip() for one in found])
+    return [replace(one, subwords=ids) if ids else one for one, ids in zip(found, given, strict=True)]
 
 
 def join_translations(

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
-from torch import Tensor
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
-from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
@@ -22,23 +21,31 @@ from dragoman.inference.alignment import (
     unit_of,
     without_first_source,
 )
-from dragoman.inference.batching import in_batches
+from dragoman.inference.batching import FORCE_CURE, FORCED_TOKENS, in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2_engine import EngineName, choose_engine, load_exported
+from dragoman.inference.encoding import LineEncoder, refuse_str
 from dragoman.inference.engine import Engine, SearchEngine
-from dragoman.inference.long_lines import WIDEST, longest_prefix, split_line, squeeze
+from dragoman.inference.long_lines import longest_prefix, split_line, squeeze
 from dragoman.inference.search import Hypothesis
-from dragoman.inference.translation import PairScore, Part, Translation, join_alignments, join_translations
+from dragoman.inference.translation import (
+    PairScore,
+    Part,
+    Translation,
+    join_alignments,
+    join_translations,
+    with_subwords,
+)
 from dragoman.inference.workers import Workers
-from dragoman.inspection.evidence import BeamRecorder, Evidence, examine
+from dragoman.inspection.evidence import BeamRecorder, Evidence, examine, without_padding
 from dragoman.inspection.record import Inspection
+from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
 from dragoman.text.languages import has_spaces
-from dragoman.text.subword import SubwordModel, Vocabulary
+from dragoman.text.subword import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 _AT_ONCE = 20_000  # lines, or parts of long ones, that are in memory as ids
 _SEARCH_CURE = "take a smaller --beam (a smaller --batch-tokens has been tried)"
-_FORCE_CURE = "shorten it, or take another --device"
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class Translator:
     def _begin(self, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction, workers: int) -> None:
         self.engine, self.vocabulary, self.direction = engine, vocabulary, direction
         self.config, self.workers = engine.config, workers
+        self._source = LineEncoder(vocabulary.source, "source", engine.config.max_length)
+        self._target = LineEncoder(vocabulary.target, "target", engine.config.max_length)
         self._pool = Workers(engine.search, engine.decoder, workers)
 
     @classmethod
@@ -91,23 +100,32 @@ class Translator:
 
     @staticmethod
     def load(
-        folder: Path | str, device: torch.device | str = "cpu", engine: EngineName = "auto", autocast: bool = False
+        folder: Path | str,
+        device: torch.device | str = "cpu",
+        engine: EngineName = "auto",
+        autocast: bool = False,
+        workers: int = 1,
     ) -> Translator:
         """Load a model folder, or one that was exported for CTranslate2.
 
         Args:
             folder: the folder.
-            device: where to compute.
+            device: where to compute; auto takes a GPU where there is one.
             engine: torch or ctranslate2; auto takes the one that the folder is for.
             autocast: compute matrix products in bf16; an exported model computes as it was stored.
+            workers: processes, or threads of an exported model, that translate at the same time on a CPU.
 
         Raises:
-            DragomanError: it is no model folder, or damaged, or the engine can't read it or is not installed.
+            DragomanError: it is no model folder, or damaged, or the engine can't read it or is not installed; or there
+                is no such device.
         """
-        device = torch.device(device)
+        require(
+            engine in get_args(EngineName), f"engine must be one of {', '.join(get_args(EngineName))}, not {engine!r}"
+        )
+        place = choose_device(str(device))
         if choose_engine(Path(folder), engine) == "torch":
-            return Translator(ModelFolder.load(folder), device, autocast)
-        return Translator.using(*load_exported(Path(folder), device))
+            return Translator(ModelFolder.load(folder), place, autocast, workers if place.type == "cpu" else 1)
+        return Translator.using(*load_exported(Path(folder), place, workers))
 
     @property
     def folder(self) -> ModelFolder:
@@ -158,7 +176,9 @@ class Translator:
         Raises:
             DragomanError: a line is longer than the model can take and config.long is "error", or the memory does not
                 suffice for a line.
+            TypeError: lines is one str.
         """
+        refuse_str([lines])
         config = config or SearchConfig()
         found: list[list[tuple[_Stretch, Translation]]] = [[] for _ in lines]
         stretches = self._stretches(lines, config, first_line)
@@ -167,7 +187,9 @@ class Translator:
                 found[stretch.line].append((stretch, self._to_translation(hypotheses)))
         return [self._join(of_line, config.n_best) for of_line in found]
 
-    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096, first_line: int = 1) -> list[PairScore]:
+    def score(
+        self, pairs: Sequence[tuple[str, str]], batch_tokens: int = FORCED_TOKENS, first_line: int = 1
+    ) -> list[PairScore]:
         """The log-probability of each pair's target given its source, in order.
 
         Args:
@@ -177,23 +199,19 @@ class Translator:
 
         Raises:
             DragomanError: a side is longer than the model can take.
+            TypeError: pairs is one str, or has one for a pair.
         """
+        refuse_str([pairs, *pairs])
         numbers = range(first_line, first_line + len(pairs))
-        sources = self._encode([source for source, _ in pairs], "source", numbers)
-        targets = self._encode([target for _, target in pairs], "target", numbers)
-        log_probs = in_batches(
-            self.engine.score,
-            lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
-            [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
-            batch_tokens,
-            _FORCE_CURE,
-        )
+        sources = self._source.encode([source for source, _ in pairs], numbers)
+        targets = self._target.encode([target for _, target in pairs], numbers)
+        log_probs = log_probs_in_batches(self.engine.score, sources, targets, batch_tokens)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
     def align(
         self,
         sources: Sequence[str],
-        translations: Sequence[Translation],
+        translations: Sequence[Translation | str],
         layer: int = 0,
         unit: Literal["auto"] | Unit = "auto",
         first_line: int = 1,
@@ -204,7 +222,7 @@ class Translator:
 
         Args:
             sources: raw lines.
-            translations: their translations.
+            translations: their translations, found or given.
             layer: the decoder layer to look at, from 1; 0 for the one that `alignment_layer` recommends.
             unit: words, which are what spaces separate, or subwords; auto is for each side what `unit_of` says.
             first_line: number of the first line; messages count from it.
@@ -212,14 +230,17 @@ class Translator:
         Raises:
             ConfigError: the decoder has no such layer.
             DragomanError: a line is longer than the model can take.
+            TypeError: sources or translations is one str.
         """
-        name = f"decoder.{self._aligning_layer(layer)}.cross_attention"
+        name = f"decoder.{self.aligning_layer(layer)}.cross_attention"
         sides = (self.direction.source, self.direction.target)
         units = (unit_of(sides[0]), unit_of(sides[1])) if unit == "auto" else (unit, unit)
-        parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, translations, strict=True)]
+        refuse_str([sources, translations])
+        found = with_subwords(translations, self.vocabulary.target)
+        parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
         numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
-        encoded = self._encode([part.source.strip() for part in parts], "source", numbers)
+        encoded = self._source.encode([part.source for part in parts], numbers)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
@@ -230,12 +251,12 @@ class Translator:
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
-        alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, _FORCE_CURE))
+        alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
         return [
             self._joined(translation.parts, list(islice(alignments, len(translation.parts))), units)
             if translation.parts
             else next(alignments)
-            for translation in translations
+            for translation in found
         ]
 
     def _joined(self, parts: Sequence[Part], alignments: list[Alignment], units: Units) -> Alignment:
@@ -260,30 +281,33 @@ class Translator:
             DragomanError: the sentence is empty, or it or the translation is longer than the model can take.
         """
         config = config or SearchConfig()
-        folder, engine = self.folder, self.engine
+        folder, engine, layer = self.folder, self.engine, self.aligning_layer(layer)
         assert isinstance(engine, Engine)
-        (source,) = self._encode_where_short([sentence], self.vocabulary.source)
+        (source,) = self._source.encode_where_short([sentence])
         if source is None or len(source) > self.config.max_length:
-            raise self._too_long("the sentence", sentence, source, "inspect its parts one by one")
+            raise self._source.too_long("the sentence", sentence, source, "inspect its parts one by one")
         if len(source) == 1:
             raise DragomanError("the sentence is empty: there is nothing to inspect")
         recorder = BeamRecorder()
         hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder)[0]
         target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
         if len(target) > self.config.max_length:
-            raise self._too_long("the translation", "", target, "shorten it")
-        # In fp32, whatever the search computes in: a row of attention is to add up to 1.
-        forced, maps = Engine(engine.model, engine.device, autocast=False).force([source], [target])
+            raise self._target.too_long("the translation", "", target, "shorten it")
+        # In fp32, whatever the search computes in: a row of attention is to add up to 1, and scores are to compare.
+        exact = Engine(engine.model, engine.device, autocast=False)
+        forced, maps = exact.force([source], [target])
+        ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
         evidence = Evidence(
             source=source,
             target=target,
             log_probs=forced[0, : len(target)].cpu(),
-            maps={name: _without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
+            maps={name: without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
             hypotheses=hypotheses,
+            scored=log_probs_in_batches(exact.score, [source] * len(ended), ended, FORCED_TOKENS),
             recorder=recorder,
             precision="bf16" if engine.autocast else "fp32",
         )
-        return examine(evidence, folder, config, sentence, self._aligning_layer(layer))
+        return examine(evidence, folder, config, sentence, layer)
 
     def _spelt(self, translation: str, hypotheses: list[Hypothesis]) -> list[int]:
         """A translation's subwords; as the search found them where it did, for a text can be cut in several ways."""
@@ -292,19 +316,25 @@ class Translator:
             return hypotheses[texts.index(translation)].tokens
         return self.vocabulary.target.encode([translation])[0]
 
-    def _aligning_layer(self, layer: int) -> int:
-        layers = self.config.num_decoder_layers
+    def aligning_layer(self, layer: int) -> int:
+        """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is the recommended one.
+
+        Raises:
+            ConfigError: the decoder has no such layer.
+            DragomanError: the model is one that was exported.
+        """
+        layers = self.folder.model.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
 
     def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
         """What to translate: lines that are not empty, in parts where they are too long."""
-        encoded = self._encode_where_short(lines, self.vocabulary.source)
+        encoded = self._source.encode_where_short(lines)
         limit = self.longest_source if config.long == "split" else self.config.max_length
         long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
         if long and config.long == "error":
-            raise self._too_long(
+            raise self._source.too_long(
                 f"source line {first_line + long[0]:,}", lines[long[0]], encoded[long[0]], "split it into sentences"
             )
         for i, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
@@ -325,7 +355,7 @@ class Translator:
         else:
             sources, left_out = split_line(line, limit, self._count), 0
         for source in sources:
-            (ids,) = self._encode([tag + source.strip()], "source", [number])
+            (ids,) = self._source.encode([tag + source.strip()], [number])
             if len(ids) > 1 + bool(tag) or left_out:
                 yield _Stretch(place, ids, tag + source, left_out)
 
@@ -365,33 +395,3 @@ class Translator:
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) + 1 for ids in self.vocabulary.source.encode(texts)]
-
-    def _encode(self, texts: Sequence[str], side: str, numbers: Sequence[int]) -> list[list[int]]:
-        """The ids of each text, with EOS; numbers are those of the lines, for the message that one is too long."""
-        subwords = self.vocabulary.source if side == "source" else self.vocabulary.target
-        result = []
-        for number, text, ids in zip(numbers, texts, self._encode_where_short(texts, subwords), strict=True):
-            if ids is None or len(ids) > self.config.max_length:
-                raise self._too_long(f"{side} line {number:,}", text, ids, "split it into sentences")
-            result.append(ids)
-        return result
-
-    def _encode_where_short(self, texts: Sequence[str], subwords: SubwordModel) -> list[list[int] | None]:
-        """The ids of each text, with EOS; None for one with so many characters that it can't fit."""
-        widest = WIDEST * self.config.max_length
-        plain = [text if len(text) <= widest else squeeze(text) for text in texts]
-        encoded = subwords.encode([text if len(text) <= widest else "" for text in plain])
-        return [None if len(text) > widest else [*ids, EOS] for text, ids in zip(plain, encoded, strict=True)]
-
-    def _too_long(self, name: str, text: str, ids: list[int] | None, cure: str) -> DragomanError:
-        size = f"{len(text):,} characters" if ids is None else f"{len(ids):,} subwords"
-        return DragomanError(
-            f"{name} has {size}, but the model takes at most {self.config.max_length:,} subwords: {cure}"
-        )
-
-
-def _without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:
-    """The real rows and columns of one sentence's attention (H, T, S)."""
-    queries = source_length if block.startswith("encoder.") else target_length
-    keys = target_length if block.startswith("decoder.") and block.endswith(".self_attention") else source_length
-    return weights[:, :queries, :keys].float().cpu()

@@ -103,10 +103,19 @@ class Evidence:
     """Attention weights (H, T, S) by block."""
     hypotheses: Sequence[Hypothesis]
     """What the search found."""
+    scored: list[float]
+    """The log-probability of each hypothesis, computed once more in fp32 (N)."""
     recorder: BeamRecorder
     """What watched it."""
     precision: str
     """What it was computed in: "fp32" or "bf16"; all else is computed in fp32."""
+
+
+def without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:
+    """The real rows and columns of one sentence's attention (H, T, S)."""
+    queries = source_length if block.startswith("encoder.") else target_length
+    keys = target_length if block.startswith("decoder.") and block.endswith(".self_attention") else source_length
+    return weights[:, :queries, :keys].float().cpu()
 
 
 def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sentence: str, layer: int) -> Inspection:
@@ -137,7 +146,10 @@ def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sente
         predictions=predictions(evidence.log_probs, target, subwords, _LIKELIEST),
         log_prob=log_prob,
         score=log_prob / LengthPenalty(config.length_penalty)(len(target)),
-        candidates=[_candidate(hypothesis, subwords) for hypothesis in evidence.hypotheses],
+        candidates=[
+            _candidate(hypothesis, log_prob, config, subwords)
+            for hypothesis, log_prob in zip(evidence.hypotheses, evidence.scored, strict=True)
+        ],
         chosen=next((i for i, h in enumerate(evidence.hypotheses) if h.tokens == given), -1),
         tree=beam_tree(evidence.recorder, evidence.hypotheses, subwords),
         maps=weights,
@@ -154,6 +166,7 @@ def _search_facts(config: SearchConfig) -> dict[str, Any]:
     return {name: getattr(config, name) for name in names}
 
 
-def _candidate(hypothesis: Hypothesis, subwords: SubwordModel) -> Candidate:
+def _candidate(hypothesis: Hypothesis, log_prob: float, config: SearchConfig, subwords: SubwordModel) -> Candidate:
     pieces = subwords.pieces([*hypothesis.tokens, EOS])
-    return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, hypothesis.log_prob, hypothesis.score)
+    score = log_prob / LengthPenalty(config.length_penalty)(len(pieces))
+    return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, log_prob, score)

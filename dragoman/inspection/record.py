@@ -66,7 +66,7 @@ class BeamNode:
     """The translation that ends here; -1 if none does."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Inspection:
     """A translation, opened. In a notebook it shows itself as a page.
 

@@ -589,3 +589,52 @@ def test_errors_of_workers_are_those_of_one() -> None:
         translator.model.decoder.layers[0].feed_forward.inner.bias.fill_(float("nan"))  # type: ignore[union-attr,operator]
     with pytest.raises(DragomanError, match=r"no numbers \(NaN\)"):
         translator.translate(WORDS)
+
+
+@pytest.mark.parametrize("blank", ["\t\t", "\u3000", "\xa0", "\u2003 \t"])
+def test_nothing_is_made_up_for_a_line_of_space_of_any_kind(blank: str) -> None:
+    translator = build()
+    spaced, plain, nothing = translator.translate([blank + LINES[3] + blank, LINES[3], blank])
+    assert (spaced.subwords, nothing.text) == (plain.subwords, "")
+    (of_spaced, of_plain) = translator.align([blank + LINES[3], LINES[3]], [spaced, plain])
+    assert of_spaced == of_plain
+
+
+def test_a_line_in_place_of_a_list_is_refused() -> None:
+    translator = build()
+    with pytest.raises(TypeError):
+        translator.translate(LINES[3])
+    with pytest.raises(TypeError):
+        translator.score(["ab", "cd"])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        translator.align(LINES[3], [Translation("a")])
+
+
+def test_given_translations_are_aligned_like_found_ones() -> None:
+    translator = build()
+    line = LINES[5]
+    (ids,) = translator.vocabulary.target.encode([line])
+    expected = translator.align([line], [Translation(line, subwords=ids)])
+    assert expected[0].links
+    assert translator.align([line], [line]) == translator.align([line], [Translation(line)]) == expected
+
+
+def test_loading_takes_what_the_command_line_takes(tmp_path: Path) -> None:
+    build().folder.save(tmp_path / "model")
+    translator = Translator.load(tmp_path / "model", device="auto", workers=2)
+    assert (translator.engine.device.type, translator.workers) == ("cpu", 2)  # type: ignore[attr-defined]
+    with pytest.raises(DragomanError, match="not available here"):
+        Translator.load(tmp_path / "model", device="gpu")
+    with pytest.raises(ConfigError, match="onnx"):
+        Translator.load(tmp_path / "model", engine="onnx")  # type: ignore[arg-type]
+
+
+def test_an_inspection_compares_scores_of_one_precision() -> None:
+    translator = build()
+    exact = translator.inspect(LINES[5])
+    rounded = Translator(translator.folder, autocast=True).inspect(LINES[5], translation=exact.target)
+    assert rounded.facts["search"]["precision"] == "bf16"
+    assert rounded.chosen >= 0
+    assert rounded.candidates[rounded.chosen].log_prob == pytest.approx(rounded.log_prob, abs=1e-5)
+    assert rounded.candidates[rounded.chosen].score == pytest.approx(rounded.score, abs=1e-5)
+    assert rounded != exact  # two records are told apart without a comparison of their arrays

@@ -13,7 +13,15 @@ import torch
 from command_line import INPUT, SHORT, complaint, run, train
 from sacrebleu.metrics import BLEU
 
-from dragoman.checkpoint import average_weights, list_checkpoints, read_weights, save_weights
+from dragoman.checkpoint import (
+    AVERAGE_FACT,
+    RUN_FACT,
+    ModelFolder,
+    average_weights,
+    list_checkpoints,
+    read_weights,
+    save_weights,
+)
 from dragoman.training.state import list_states
 
 
@@ -50,6 +58,14 @@ def test_average_is_the_mean_of_the_last_checkpoints(trained: Path, tmp_path: Pa
     assert read_weights(out / "model.safetensors").keys() == expected.keys()
     assert all(torch.equal(weight, expected[name]) for name, weight in read_weights(out / "model.safetensors").items())
     assert run("translate", out, *SHORT, stdin=INPUT).code == 0
+
+
+def test_an_average_knows_the_run_that_it_is_of(trained: Path, tmp_path: Path) -> None:
+    assert run("average", trained, "--last", 2, "--out", tmp_path / "mean").code == 0
+    facts, of_the_run = (ModelFolder.load(folder).direction.facts for folder in (tmp_path / "mean", trained))
+    assert facts[RUN_FACT] == of_the_run[RUN_FACT]
+    assert facts[AVERAGE_FACT].count("step") == 2
+    assert "validation" not in facts
 
 
 def test_average_of_the_last_one_is_the_last_one(trained: Path, tmp_path: Path) -> None:

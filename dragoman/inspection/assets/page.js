@@ -20,6 +20,12 @@ function showHead() {
 function verdict() {
   const best = RECORD.candidates[0];
   if (!best || RECORD.score === null || best.score === null) return "";
+  const { min_length, max_length } = RECORD.facts.search;
+  const length = STEPS - 1; // as the limits count, without the end
+  const longest = Math.min(RECORD.source_pieces.length + max_length, RECORD.facts.max_length - 1);
+  if (length < min_length || length > Math.max(longest, min_length)) {
+    return `The search was not allowed to write it: it is too ${length < min_length ? "short" : "long"}.`;
+  }
   return RECORD.score > best.score
     ? "The model gives it a better score than anything the search found: the search missed it."
     : "The model prefers what the search found.";
