@@ -39,6 +39,7 @@ _CLEANED = {
     "characters": (Flag.CHARACTERS, "with broken characters"),
     "language": (Flag.LANGUAGE, "in a wrong language"),
 }
+_NEVER_HELD_OUT = Flag.OVERLAP | Flag.EMPTY | Flag.DUPLICATE  # even where cleaning lets them pass
 _PAIRS_BETWEEN_REPORTS = 500_000
 
 
@@ -201,9 +202,10 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
             f"text, or switch that off, for example with --clean.overlap false"
         )
     held_out = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / diagnosis.pairs)
+    text = _TrainingText(config, diagnosis.pairs, diagnosis.flags, unwanted, held_out, left_out)
     if held_out:
-        _write_held_out(config, held_out, diagnosis.pairs, report)
-    return _TrainingText(config, diagnosis.pairs, diagnosis.flags, unwanted, held_out, left_out)
+        _write_held_out(text, report)
+    return text
 
 
 def _warn(findings: Iterable[Finding], where: Path, report: Report) -> None:
@@ -236,16 +238,25 @@ def _validation_texts(config: TrainConfig) -> list[str]:
     return config.valid or [str(Path(config.out) / "heldout")]
 
 
-def _write_held_out(config: TrainConfig, share: float, total: int, report: Report) -> None:
-    pairs = [p for p in read_pairs(config.train, config.source, config.target) if holds_out(p[0], share)]
-    if len(pairs) in (0, total):
+def _write_held_out(text: _TrainingText, report: Report) -> None:
+    """Write the validation text: of the pairs whose sources are held out, those that are good for it."""
+    config, held_out, passed_over, trained = text.config, list[Pair](), 0, 0
+    for pair, flags in zip(read_pairs(config.train, config.source, config.target), text.flags, strict=True):
+        if not holds_out(pair[0], text.held_out):
+            trained += not flags & (text.unwanted | Flag.EMPTY)
+        elif flags & (text.unwanted | _NEVER_HELD_OUT):
+            passed_over += 1
+        else:
+            held_out.append(pair)
+    if not (held_out and trained):
         raise DragomanError(
             f"{', '.join(config.train)}: too few distinct sentences to hold some out: give a validation text (--valid)"
         )
     (prefix,) = _validation_texts(config)
     for language, side in ((config.source, 0), (config.target, 1)):
-        write_atomically(Path(f"{prefix}.{language}"), "".join(pair[side] + "\n" for pair in pairs).encode())
-    report(f"no --valid: held {len(pairs):,} pairs out of the training text, see {prefix}.{config.source}")
+        write_atomically(Path(f"{prefix}.{language}"), "".join(pair[side] + "\n" for pair in held_out).encode())
+    others = f" ({passed_over:,} repeated or faulty ones that go with them are in neither)" if passed_over else ""
+    report(f"no --valid: held {len(held_out):,} pairs out of the training text, see {prefix}.{config.source}{others}")
 
 
 def _settings(config: TrainConfig) -> dict[str, Any]:
