@@ -183,11 +183,7 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
     content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1)
     write_atomically(Path(config.out) / REPORT_FILE, content.encode())
     if not diagnosis.usable:
-        others = [] if diagnosis.pairs else [*config.valid, *config.test]  # no pairs where a file is no text at all
-        for _ in read_pairs([*config.train, *others], config.source, config.target):
-            pass  # raises what is wrong, with the place
-    if not diagnosis.pairs:
-        raise DragomanError(f"{', '.join(config.train)}: no sentence pair; the training text is empty")
+        _require_readable(config)
     unwanted, left_out = Flag(0), {}
     for name, (flag, reason) in _CLEANED.items():
         if getattr(config.clean, name):
@@ -206,6 +202,14 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
     if held_out:
         _write_held_out(text, report)
     return text
+
+
+def _require_readable(config: TrainConfig) -> None:
+    """Read all texts through, to raise what is wrong with one, with the place; and where one has no pair."""
+    for name, texts in (("training", config.train), ("validation", config.valid), ("test", config.test)):
+        pairs = sum(1 for _ in read_pairs(texts, config.source, config.target))
+        if texts and not pairs:
+            raise DragomanError(f"{', '.join(texts)}: no sentence pair; the {name} text is empty")
 
 
 def _warn(findings: Iterable[Finding], where: Path, report: Report) -> None:
