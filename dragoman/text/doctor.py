@@ -320,12 +320,16 @@ class _Examination:
 
     def _report_slips(self, number: int) -> None:
         extent = self.survey.extents[number]
+        starts: dict[Reason, list[int]] = {OUT_OF_STEP: [], UNRELATED: []}
         for slip in self._slips[number].finish():
             reason = OUT_OF_STEP if slip.shift else UNRELATED
             detail = f"{extent.corpus.paths[0]}, lines {slip.start + 1:,} to {slip.end:,}{_in_words(slip)}."
             self.tally.count(reason, slip.end - slip.start, detail)
-            examples = self.survey.fetch([extent.start + slip.start])
-            self.tally.show(reason, examples.values())
+            if len(starts[reason]) < self.tally.wanted(reason):
+                starts[reason].append(extent.start + slip.start)
+        examples = self.survey.fetch(start for some in starts.values() for start in some)
+        for reason, some in starts.items():
+            self.tally.show(reason, (examples[start] for start in some))
 
     def _report_swapped(self, number: int, told: bool) -> None:
         """Where most pairs of a corpus are swapped, say so once instead of pair by pair.
