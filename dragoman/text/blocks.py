@@ -7,6 +7,7 @@ the number of its line.
 from __future__ import annotations
 
 import gzip
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -66,6 +67,15 @@ class Side:
         self.starts: NDArray[np.intp] = self.ends - self.sizes - 1
 
     @cached_property
+    def is_nfc(self) -> bool:
+        """Whether the text is in Unicode's normal form C."""
+        return self.ascii or unicodedata.is_normalized("NFC", self.text)
+
+    def composed(self) -> list[str]:
+        """The lines in that form."""
+        return [unicodedata.normalize("NFC", line) for line in self.lines]
+
+    @cached_property
     def codes(self) -> NDArray[np.intp]:
         """The code points of the text, each line followed by a line feed."""
         if self.ascii:
@@ -116,8 +126,9 @@ class Block:
 
     @cached_property
     def stripped(self) -> tuple[list[str], list[str]]:
-        """Source and target without surrounding whitespace."""
-        return list(map(str.strip, self.source)), list(map(str.strip, self.target))
+        """Source and target in normal form C, for comparing, without surrounding whitespace."""
+        source, target = (map(str.strip, side.lines if side.is_nfc else side.composed()) for side in self.sides)
+        return list(source), list(target)
 
     @cached_property
     def whole(self) -> NDArray[np.bool_]:

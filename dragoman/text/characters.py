@@ -129,7 +129,7 @@ def _is_entity(text: str) -> bool:
 
 def find_decomposed(side: Side, number: int) -> Iterator[Sighting]:
     """Find lines that are not in Unicode's normal form C; arguments as above."""
-    if side.ascii or unicodedata.is_normalized("NFC", side.text):
+    if side.is_nfc:
         return
     rows = [row for row, line in enumerate(side.lines) if not unicodedata.is_normalized("NFC", line)]
     if rows:

@@ -103,12 +103,12 @@ def contains(known: Keys, keys: Keys) -> NDArray[np.bool_]:
 
 
 def pair_keys(block: Block) -> Keys:
-    """A hash of every pair, surrounding whitespace apart."""
+    """A hash of every pair, surrounding whitespace and ways of writing an accent apart."""
     return _keys(zip(*block.stripped, strict=True), len(block))
 
 
 def source_keys(block: Block) -> Keys:
-    """A hash of every source, surrounding whitespace apart."""
+    """A hash of every source; apart from the same."""
     return _keys(block.stripped[0], len(block))
 
 
@@ -121,7 +121,12 @@ def near_keys(block: Block) -> tuple[Keys, NDArray[np.bool_]]:
 
 
 def essence(side: Side) -> list[str]:
-    """The lines in lower case, without digits, spaces, punctuation, symbols and control characters."""
+    """The lines in lower case, without digits, spaces, punctuation, symbols and control characters.
+
+    Normal form C comes first: an accent that is a character of its own is no letter.
+    """
+    if not side.is_nfc:
+        side = Side(side.composed())
     if side.ascii:
         return side.text.lower().encode().translate(None, _DROPPED).decode().split("\n")[:-1]
     folded = folding()[side.codes]

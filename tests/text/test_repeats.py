@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,22 @@ def test_keys_are_equal_for_equal_text(corpus: Corpus) -> None:
     assert near[0] == near[1] == near[2]
     assert comparable.tolist() == [True, True, True, False, False]  # without letters nothing is alike
     assert len({*exact.tolist()}) == 4
+
+
+def test_keys_are_equal_however_accents_are_written(tmp_path: Path) -> None:
+    pairs = [("Café déjà vu", "naïf été"), ("한국어", "Ελλάδα ά"), ("cafe deja vu", "naif ete")]
+    blocks = []
+    for forms in (("NFC", "NFC"), ("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")):
+        for side, form in enumerate(forms):
+            lines = "".join(f"{unicodedata.normalize(form, pair[side])}\n" for pair in pairs)
+            (tmp_path / "ab"[side]).write_text(lines, encoding="utf-8")
+        blocks += read_blocks(Corpus((tmp_path / "a", tmp_path / "b"), ("en", "de")))
+    for keys in (pair_keys, source_keys, lambda block: near_keys(block)[0]):
+        found = [keys(block).tolist() for block in blocks]
+        assert found == [found[0]] * 4
+        assert len({*found[0]}) == 3
+    held = HeldOut(iter(blocks[:1]))
+    assert contains(held.pairs, pair_keys(blocks[3])).all()
 
 
 def test_held_out_text_is_known_without_its_empty_pairs(corpus: Corpus) -> None:
