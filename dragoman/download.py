@@ -129,7 +129,9 @@ def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
     """Write the first columns of a table as training, validation and test text.
 
     A sentence of the first column is in one of them, with all its translations. Which one is decided by its hash, so
-    that it stays there when the table grows.
+    that it stays there when the table grows, and must go on to be: published scores are those of the parts that this
+    makes. It guarantees nothing else: sentences that differ in a comma may be in two parts, and so may one translation
+    of two sentences.
     """
     paths = [Path(f"{prefix}-{part}.{language}") for part in PARTS for language in languages]
     counts = dict.fromkeys(PARTS, 0)

@@ -284,7 +284,7 @@ class DownloadConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig:
-    """Divide parallel text into training, validation and test text, no sentence in more than one of them."""
+    """Divide parallel text into training, validation and test text; no sentence of either side is in two of them."""
 
     source: str
     """Language code of the source: the suffix of its files, and its key in JSONL."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,9 @@ def split(config: SplitConfig) -> int:
 
     A sentence of the source is in one of them only, and with it those that differ from it in case, spaces and
     punctuation alone. The hash of its letters and digits decides in which, so that the order of the text does not
-    matter; in validation and test text it stands once, with its first translation.
+    matter; in validation and test text it stands once, with its first translation. So is a sentence of the target: a
+    pair whose target is that of a held-out pair is left out of the training text, and one whose target is in the test
+    text out of the validation text.
 
     Raises:
         DragomanError: the text can't be read or is too short, or something is there already.
@@ -60,28 +63,42 @@ def _pairs(config: SplitConfig) -> Iterator[Pair]:
 
 def _parts(config: SplitConfig, share: float, counts: Counter[str]) -> Iterator[tuple[str, Pair]]:
     """The pairs to keep, each with the part it belongs to; all are counted, by part or by why they are left out."""
+    tested, held_out = set[str](), set[str]()  # targets
+    for place, (_, target) in _placed(config, share):
+        if place in _PARTS[1:]:
+            (tested if place == "test" else held_out).add(_fold(target))
+    held_out |= tested
+    taken = {"train": held_out, "valid": tested}
+    for place, pair in _placed(config, share):
+        if place in taken and _fold(pair[1]) in taken[place]:
+            place = "with a target sentence that is held out"
+        counts[place] += 1
+        if place in _PARTS:
+            yield place, pair
+
+
+def _placed(config: SplitConfig, share: float) -> Iterator[tuple[str, Pair]]:
+    """All pairs, each with the part that its source decides on, or why it is left out."""
     held_out = set[str]()
     for source, target in _pairs(config):
         key = _fold(source)
-        part = "test" if holds_out(key, share) else "valid" if holds_out(key, 2 * share) else "train"
+        place = "test" if holds_out(key, share) else "valid" if holds_out(key, 2 * share) else "train"
         if not (source and target):
-            counts["with an empty side"] += 1
+            place = "with an empty side"
         elif source in held_out:
-            counts["with a source sentence that is held out already"] += 1
-        else:
-            if part != "train":
-                held_out.add(source)
-            counts[part] += 1
-            yield part, (source, target)
+            place = "with a source sentence that is held out already"
+        elif place != "train":
+            held_out.add(source)
+        yield place, (source, target)
 
 
 def _fold(sentence: str) -> str:
-    """A sentence's letters and digits, in lower case; what has none stays as it is.
+    """A sentence's letters and digits, in lower case and normal form C; what has none stays as it is.
 
     The doctor leaves out digits as well when it looks for what is almost held out. Here that would take all the
     sentences that differ in a number alone for one, and "Room 12" and its like for too large a share of the text.
     """
-    return "".join(filter(str.isalnum, sentence.casefold())) or sentence
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFC", sentence).casefold())) or sentence
 
 
 def _say(line: str) -> None:

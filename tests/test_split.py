@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,35 @@ def test_sentences_that_differ_in_case_spaces_and_punctuation_are_on_one_side(tm
     assert not numbers["train"] & (numbers["valid"] | numbers["test"])
     assert not numbers["valid"] & numbers["test"]
     assert sum(map(len, found.values())) == 5 * len(TEXT) + 2, "nothing is lost"
+
+
+def test_a_translation_that_is_held_out_is_not_trained_on_with_another_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forms = [str.title, lambda s: f"« {s} »!", lambda s: unicodedata.normalize("NFD", s), str]
+    text = [(f"sentence {n}", f"énoncé {n}") for n in range(3000)]
+    again = [(f"another {n}", form(target)) for n, (_, target) in enumerate(text) for form in forms[n % 4 : n % 4 + 1]]
+    name = write(tmp_path / "text.tsv", text + again)
+    found = divide(tmp_path / "out", name)
+    numbers = {part: {target.strip("« »!").split()[1] for _, target in pairs} for part, pairs in found.items()}
+    assert not numbers["train"] & (numbers["valid"] | numbers["test"])
+    assert not numbers["valid"] & numbers["test"]
+    held_out = len(numbers["valid"] | numbers["test"])
+    left_out = 6000 - sum(map(len, found.values()))
+    assert 0.8 * held_out < left_out <= held_out
+    told = capsys.readouterr().err
+    assert f"left out: {left_out:,} with a target sentence that is held out\n" in told
+    assert main(told.split("now: dragoman ")[1].split()) == 0
+    assert "target in held-out text" not in capsys.readouterr().out
+
+
+def test_a_source_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
+    text = [(f"énoncé {n}", f"sentence {n}") for n in range(3000)]
+    again = [(unicodedata.normalize("NFD", source), f"{target} too") for source, target in text]
+    found = divide(tmp_path / "out", write(tmp_path / "text.tsv", text + again))
+    sources = {part: {unicodedata.normalize("NFC", source) for source, _ in pairs} for part, pairs in found.items()}
+    assert not sources["train"] & (sources["valid"] | sources["test"])
+    assert not sources["valid"] & sources["test"]
 
 
 def test_windows_lines_marks_and_empty_sides_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

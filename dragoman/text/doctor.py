@@ -42,6 +42,7 @@ from dragoman.text.reasons import (
     SHORT_COPY,
     SOURCE_OVERLAP,
     SWAPPED,
+    TARGET_OVERLAP,
     THIRD_LANGUAGE,
     UNEXPECTED_LANGUAGE,
     UNEXPECTED_SCRIPT,
@@ -53,7 +54,7 @@ from dragoman.text.reasons import (
     Flag,
     Reason,
 )
-from dragoman.text.repeats import HeldOut, Keys, Repeats, contains, near_keys, pair_keys, source_keys
+from dragoman.text.repeats import HeldOut, Keys, Repeats, contains, near_keys, pair_keys, side_keys
 from dragoman.text.report import render_report
 from dragoman.text.survey import Progress, Survey, survey_text
 from dragoman.text.windows import Slip, SlipFinder
@@ -281,12 +282,13 @@ class _Examination:
     ) -> None:
         """Find the pairs of a block that are also held out; each counts once, by how much of it is."""
         exact, near, comparable = keys
-        sources = source_keys(block)
+        sources, targets = (side_keys(block, number) for number in range(2))
         open_ = block.whole.copy()
         for reason, found in (
             (OVERLAP, {name: contains(text.pairs, exact) for name, text in held.items()}),
             (NEAR_OVERLAP, {name: contains(text.near, near) & comparable for name, text in held.items()}),
             (SOURCE_OVERLAP, {name: contains(text.sources, sources) for name, text in held.items()}),
+            (TARGET_OVERLAP, {name: contains(text.targets, targets) for name, text in held.items()}),
         ):
             rows = np.flatnonzero(np.logical_or.reduce(list(found.values())) & open_)
             open_[rows] = False

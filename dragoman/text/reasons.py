@@ -290,6 +290,13 @@ SOURCE_OVERLAP = Reason(
     grave=0.01,
     unit="pairs",
 )
+TARGET_OVERLAP = Reason(
+    "target in held-out text",
+    "note",
+    "Another source with the same translation, which the model learns to write: `dragoman split` leaves these out.",
+    grave=0.01,
+    unit="pairs",
+)
 
 # Languages.
 WRONG_SCRIPT = Reason(

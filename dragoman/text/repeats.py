@@ -84,14 +84,15 @@ class HeldOut:
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         """Take in all the pairs of these blocks."""
-        collected: list[list[Keys]] = [[], [], []]
+        collected: list[list[Keys]] = [[], [], [], []]
         for block in blocks:
             near, comparable = near_keys(block)
-            kept = (pair_keys(block)[block.whole], near[comparable], source_keys(block)[block.whole])
-            for keys, more in zip(collected, kept, strict=True):
+            sides = (side_keys(block, number)[block.whole] for number in range(2))
+            for keys, more in zip(collected, (pair_keys(block)[block.whole], near[comparable], *sides), strict=True):
                 keys.append(more)
         empty = np.empty(0, np.uint64)
-        self.pairs, self.near, self.sources = (np.unique(np.concatenate([empty, *keys])) for keys in collected)
+        united = (np.unique(np.concatenate([empty, *keys])) for keys in collected)
+        self.pairs, self.near, self.sources, self.targets = united
 
 
 def contains(known: Keys, keys: Keys) -> NDArray[np.bool_]:
@@ -107,9 +108,9 @@ def pair_keys(block: Block) -> Keys:
     return _keys(zip(*block.stripped, strict=True), len(block))
 
 
-def source_keys(block: Block) -> Keys:
-    """A hash of every source; apart from the same."""
-    return _keys(block.stripped[0], len(block))
+def side_keys(block: Block, number: int) -> Keys:
+    """A hash of every source, 0, or target, 1; apart from the same."""
+    return _keys(block.stripped[number], len(block))
 
 
 def near_keys(block: Block) -> tuple[Keys, NDArray[np.bool_]]:

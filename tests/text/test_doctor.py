@@ -207,6 +207,7 @@ def test_what_is_held_out_is_found_in_the_training_text(clean: list[Pair], tmp_p
         (20, test[7]),
         (30, (valid[9][0].upper(), valid[9][1])),
         (40, (test[3][0], other[1])),
+        (50, (other[0], test[3][1])),
     )
     diagnosis = examine(save(tmp_path, planted), save(tmp_path, valid, "valid"), save(tmp_path, test, "test"))
     found = {f.reason: (f.severity, [(e.line, e.remark) for e in f.examples]) for f in diagnosis.findings}
@@ -214,6 +215,7 @@ def test_what_is_held_out_is_found_in_the_training_text(clean: list[Pair], tmp_p
         "also in held-out text": ("warning", [(11, "in the validation text"), (21, "in the test text")]),
         "almost in held-out text": ("note", [(31, "in the validation text")]),
         "source in held-out text": ("note", [(41, "in the test text")]),
+        "target in held-out text": ("note", [(51, "in the test text")]),
     }
     assert np.flatnonzero(diagnosis.flags).tolist() == [10, 20]
     assert set(diagnosis.flags[[10, 20]].tolist()) == {int(Flag.OVERLAP)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.text.blocks import Side, read_blocks
 from dragoman.text.corpus import Corpus
-from dragoman.text.repeats import HeldOut, Repeats, contains, essence, near_keys, pair_keys, source_keys
+from dragoman.text.repeats import HeldOut, Repeats, contains, essence, near_keys, pair_keys, side_keys
 
 
 @given(st.lists(st.integers(0, 12), max_size=60), st.integers(1, 20), st.integers(1, 9))
@@ -72,10 +72,11 @@ def corpus(tmp_path: Path) -> Corpus:
 
 def test_keys_are_equal_for_equal_text(corpus: Corpus) -> None:
     (block,) = read_blocks(corpus)
-    exact, sources = pair_keys(block), source_keys(block)
+    exact, sources, targets = pair_keys(block), side_keys(block, 0), side_keys(block, 1)
     near, comparable = near_keys(block)
     assert exact[0] == exact[2] != exact[1]
     assert sources[0] == sources[2] != sources[1]
+    assert targets[0] == targets[2] != targets[1]
     assert near[0] == near[1] == near[2]
     assert comparable.tolist() == [True, True, True, False, False]  # without letters nothing is alike
     assert len({*exact.tolist()}) == 4
@@ -89,7 +90,7 @@ def test_keys_are_equal_however_accents_are_written(tmp_path: Path) -> None:
             lines = "".join(f"{unicodedata.normalize(form, pair[side])}\n" for pair in pairs)
             (tmp_path / "ab"[side]).write_text(lines, encoding="utf-8")
         blocks += read_blocks(Corpus((tmp_path / "a", tmp_path / "b"), ("en", "de")))
-    for keys in (pair_keys, source_keys, lambda block: near_keys(block)[0]):
+    for keys in (pair_keys, lambda b: side_keys(b, 0), lambda b: side_keys(b, 1), lambda b: near_keys(b)[0]):
         found = [keys(block).tolist() for block in blocks]
         assert found == [found[0]] * 4
         assert len({*found[0]}) == 3
@@ -103,3 +104,4 @@ def test_held_out_text_is_known_without_its_empty_pairs(corpus: Corpus) -> None:
     assert contains(held.pairs, pair_keys(block)).tolist() == [True, True, True, False, True]
     assert contains(held.near, near_keys(block)[0]).tolist() == [True, True, True, False, False]
     assert len(held.sources) == 3
+    assert len(held.targets) == 3
