@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dragoman.config import DragomanError
 from dragoman.text.corpus import Corpus, Pair, parse_json_row
 from dragoman.text.findings import Example, Rows, Sighting, excerpt, visible
-from dragoman.text.forms import FIRST_ROWS, is_quoted, is_torn, require_table, require_text
+from dragoman.text.forms import FIRST_ROWS, find_quoted, require_table, require_text
 from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 
 _BOM = "\ufeff"
@@ -341,12 +341,11 @@ def _rows(corpus: Corpus, size: int) -> Generator[Block]:
                 odd = [n for n, row in enumerate(rows) if len(row) != max(usual, 2) and len(row) > 1]
                 bad = [n for n, row in enumerate(rows) if len(row) < 2 and n not in lines.damaged]
                 pairs = [(row[0], row[1]) if len(row) > 1 else ("", "") for row in rows]
-                torn = {n for n in bad if is_torn(lines.texts[n])}
-                quoted = [n for n, text in enumerate(lines.texts) if n in torn or is_quoted(text)]
+                quoted = find_quoted(lines.texts, bad, line == 1)
                 sightings += _sightings(NO_TAB, bad) + _sightings(
                     ODD_COLUMNS, odd, [f"{len(rows[n])} columns instead of {usual}" for n in odd]
                 )
-                sightings += _sightings(QUOTED, quoted, ["a part of a cell" if n in torn else "" for n in quoted])
+                sightings += _sightings(QUOTED, list(quoted), list(quoted.values()))
             unreadable = sorted({*bad, *lines.damaged})
             source, target = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
             yield Block(corpus, line, source, target, unreadable, sightings, lines.texts)

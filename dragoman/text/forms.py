@@ -146,6 +146,23 @@ def explain_missing_tab(line: str) -> str:
     )
 
 
+def find_quoted(rows: Sequence[str], bad: Sequence[int], first: bool) -> dict[int, str]:
+    """The rows of a table that a program has quoted, by number from 0, rising, each with what there is to say of it.
+
+    Args:
+        rows: some lines of the table.
+        bad: those without a tab.
+        first: whether they are the first ones. If most of these have every cell in quotes, so has the whole table,
+            which is said of one row.
+    """
+    found = {number: "" for number, row in enumerate(rows) if is_quoted(row)}
+    found |= {number: "a part of a cell" for number in bad if is_torn(rows[number])}
+    enclosed = [number for number, row in enumerate(rows) if _is_enclosed(row)] if first else []
+    if 2 * len(enclosed) > len(rows):
+        found[enclosed[0]] = "every cell is in quotes, here and in most rows"
+    return dict(sorted(found.items()))
+
+
 def is_quoted(row: str) -> bool:
     """Whether a cell of a row has the quoting of CSV: quotes around it, and those inside doubled.
 
@@ -158,6 +175,10 @@ def is_quoted(row: str) -> bool:
 def is_torn(row: str) -> bool:
     """Whether a row begins or ends with a quotation mark that has no other: a part of a cell with a line break."""
     return row.count('"') % 2 == 1 and (row.startswith('"') or row.endswith('"'))
+
+
+def _is_enclosed(row: str) -> bool:
+    return all(len(cell) > 1 and cell.startswith('"') and cell.endswith('"') for cell in row.split("\t"))
 
 
 def _has_doubled_quotes(cell: str) -> bool:

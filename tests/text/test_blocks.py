@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import tempfile
@@ -17,7 +18,7 @@ from dragoman.text import blocks
 from dragoman.text.blocks import Side, read_blocks, read_line_blocks
 from dragoman.text.corpus import Corpus, locate, read_pairs
 from dragoman.text.forms import FormError
-from dragoman.text.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS
+from dragoman.text.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 
 CODES = ("en", "de")
 lines = st.lists(st.text(st.sampled_from("ab é日\r\u2028\x85\ufeff\t\0"), max_size=6), max_size=20)
@@ -68,6 +69,18 @@ def test_quoting_is_told_with_the_parts_of_torn_cells(tmp_path: Path) -> None:
     found = {s.reason: (s.rows.tolist(), list(s.remarks)) for s in block.sightings}
     assert found[QUOTED] == ([1, 2, 5], ["", "a part of a cell", "a part of a cell"])
     assert found[NO_TAB][0] == [2, 5, 6]
+
+
+@pytest.mark.parametrize(("quoted", "told"), [(10, []), (11, [QUOTED]), (20, [QUOTED])])
+def test_a_table_with_every_cell_in_quotes_is_told_once(quoted: int, told: list[Reason], tmp_path: Path) -> None:
+    rows = [(f"sentence {n}", f"Satz {n}") for n in range(20)]
+    with (tmp_path / "t.tsv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, "excel-tab", lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows[:quoted])
+        csv.writer(file, "excel-tab", lineterminator="\n").writerows(rows[quoted:])
+    corpus = locate(str(tmp_path / "t.tsv"), *CODES)
+    for size, expected in ((20, told), (5, [QUOTED])):  # the first five rows are in quotes
+        sightings = [sighting for block in read_blocks(corpus, size) for sighting in block.sightings]
+        assert [(s.reason, s.rows.tolist()) for s in sightings] == [(reason, [0]) for reason in expected]
 
 
 @pytest.mark.parametrize(
