@@ -233,7 +233,8 @@ def _files_of_the_run(folder: Path) -> set[str]:
         key = json.loads((folder / "data" / "key.json").read_text(encoding="utf-8"))
         held_back = [locate(text, settings["source"], settings["target"]).paths for text in settings["test"]]
         number = sum(map(len, held_back))
-        return {file[3] for file in key["files"][: len(key["files"]) - number]}
+        held_out = map(checksum, folder.glob("heldout.*"))  # without a validation text, the model was chosen by these
+        return {file[3] for file in key["files"][: len(key["files"]) - number]} | {*held_out}
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, yaml.YAMLError, DragomanError):
         return set()  # not the folder of a run, or its text is elsewhere by now
 

@@ -213,8 +213,11 @@ def test_evaluating_what_the_model_has_seen_is_warned_about(
     (folder / "data" / "key.json").write_text(json.dumps({"files": files}))
     settings = {"source": "en", "target": "fr", "test": [str(tmp_path / "test.tsv")]}
     (folder / "train.yaml").write_text(json.dumps(settings))
-    for name in ("train", "valid", "test"):
-        assert main(["evaluate", model, "--test", str(tmp_path / f"{name}.tsv"), "--device", "cpu"]) == 0
+    for language in ("en", "fr"):  # what a run without --valid holds out itself
+        (folder / f"heldout.{language}").write_text(f"a dog in {language}\n")
+    texts = {name: str(tmp_path / f"{name}.tsv") for name in ("train", "valid", "test")}
+    for name, text in (texts | {"heldout": str(folder / "heldout")}).items():
+        assert main(["evaluate", model, "--test", text, "--device", "cpu"]) == 0
         warned = "the model was trained or chosen with this text" in capsys.readouterr().err
         assert warned is (name != "test")
 
