@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -212,9 +212,28 @@ def _from_hub(rest: str, out: Path) -> None:
         rows = datasets.load_dataset(name, more[0], split=more[1])
         if "translation" not in rows.column_names:
             raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
-        languages = list(rows[0]["translation"])
-        pairs = (tuple(str(row["translation"][language]) for language in languages) for row in rows)
-        _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), languages, pairs)
+        found = _translations(name, (row["translation"] for row in rows))
+        if (first := next(found, None)) is None:
+            raise DragomanError(f"{name}: no row has a translation")
+        pairs = (tuple(row[language] for language in first) for row in chain([first], found))
+        _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), first, pairs)
+
+
+def _translations(name: str, values: Iterable[Any]) -> Iterator[dict[str, str]]:
+    """The values of a column translation, by language; those that lack a side are left out and counted."""
+    missing = 0
+    for value in values:
+        sides = [*value.values()] if isinstance(value, dict) else [value]
+        if None in sides:
+            missing += 1
+        elif isinstance(value, dict) and all(isinstance(side, str) for side in sides):
+            yield value
+        else:
+            raise DragomanError(
+                f"{name}: its column translation must have a sentence for each language, not {str(value)[:60]}"
+            )
+    if missing:
+        _say(f"left out: {missing:,} rows that lack a side")
 
 
 @contextmanager
