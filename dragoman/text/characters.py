@@ -144,7 +144,7 @@ def composed_lines(side: Side) -> int:
         return 0
     rare = side.rare
     rows = side.distinct_rows(rare[_composed_table()[side.codes[rare]]])
-    if unicodedata.is_normalized("NFC", side.text):
+    if side.is_nfc:
         return len(rows)
     return sum(unicodedata.is_normalized("NFC", side.lines[row]) for row in rows.tolist())
 

@@ -8,6 +8,7 @@ of few letters are never judged, nor any line where the two sides' own lines are
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ _BEYOND = 0.65  # of the way from a usual line of the own side to one of the oth
 _EVIDENCE = 12.0  # least difference of log-probabilities: odds of 160,000 to 1
 _FREQUENT = 0.12  # share that the frequent words of a language have in its texts, at least
 _STRANGE = 2.5  # spreads below what is usual in a language that make a line strange to it
+_MARKS = "".join(chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+"""Accents and vowel signs that are characters of their own: parts of words, although they are no letters."""
+_WORD, _BETWEEN_WORDS = re.compile(rf"[\w{_MARKS}]+"), re.compile(rf"[^\w\s’'{_MARKS}]")
 
 
 @dataclass
@@ -205,7 +209,8 @@ class SideStatistics:
     def add(self, side: Side) -> None:
         """Take in some lines."""
         self.scripts += np.bincount(script_table()[side.codes], minlength=len(SCRIPTS) + 1)
-        words = re.sub(r"[^\w\s’']", " ", side.text.lower()).split()
+        text = unicodedata.normalize("NFC", side.text.lower())
+        words = _BETWEEN_WORDS.sub(" ", text).split()
         self.total += len(words)
         self.words.update(word for word in words if word in _KNOWN)
 
@@ -238,7 +243,7 @@ def foreign_language(line: str, familiar: Sequence[str]) -> str:
     At least three different words must that are not in the familiar languages, all its words must be a quarter of the
     line, and of a familiar language there must be fewer than a third as many.
     """
-    words = re.findall(r"\w+", line.lower())
+    words = _WORD.findall(unicodedata.normalize("NFC", line.lower()))
     distinct = set(words)
     known = max((len(distinct & words_of(code)) for code in familiar), default=0)
     unknown = (distinct & _KNOWN).difference(*map(words_of, familiar))

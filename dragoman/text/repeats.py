@@ -124,7 +124,7 @@ def near_keys(block: Block) -> tuple[Keys, NDArray[np.bool_]]:
 def essence(side: Side) -> list[str]:
     """The lines in lower case, without digits, spaces, punctuation, symbols and control characters.
 
-    Normal form C comes first: an accent that is a character of its own is no letter.
+    Normal form C comes first, as a letter with an accent may be one character or two.
     """
     if not side.is_nfc:
         side = Side(side.composed())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,22 @@ def test_whole_sides_are_recognised_by_their_words() -> None:
 )
 def test_frequent_words_speak_for_a_foreign_language(line: str, language: str) -> None:
     assert foreign_language(line, ("en", "fr")) == language
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize(
+    ("line", "language"),
+    [
+        ("Tôi không biết người đó là ai và cũng không muốn biết gì về những người đã đến.", "vi"),
+        ("में भी कि ने हैं तो", "hi"),  # without their vowel signs, these are no words
+    ],
+)
+def test_words_are_the_same_however_their_accents_are_written(line: str, language: str, form: str) -> None:
+    text = unicodedata.normalize(form, line)
+    assert foreign_language(text, ("en", "fr")) == language
+    statistics = SideStatistics()
+    statistics.add(Side([text] * 50))
+    assert (statistics.likeliest(), statistics.total) == (language, 50 * len(line.split()))
 
 
 def test_kin_of_a_language_is_not_foreign_to_it() -> None:
