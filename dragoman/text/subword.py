@@ -27,6 +27,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 MOST_CHARACTERS = 16
 """Characters of the longest subwords that are learned."""
 _FIRST_LEARNED = len(SPECIALS) + 256  # the bytes
+_LEARNING_THREADS = 16  # SentencePiece's default; unigram models depend on it, so it must not depend on the machine
 
 
 class SubwordModel:
@@ -204,7 +205,7 @@ def learn_subwords(lines: Iterable[str], config: TextConfig, vocab_size: int | N
             eos_id=EOS,
             max_sentence_length=16_384,
             max_sentencepiece_length=MOST_CHARACTERS,
-            num_threads=os.cpu_count() or 1,
+            num_threads=_LEARNING_THREADS,
             minloglevel=2,
         )
     except RuntimeError as error:

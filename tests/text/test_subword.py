@@ -154,6 +154,18 @@ def test_learning_is_deterministic(kind: str) -> None:
     assert learn_subwords(ENGLISH, config).serialized == learn_subwords(iter(ENGLISH), config).serialized
 
 
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_number_of_processors_makes_no_difference(
+    kind: Literal["bpe", "unigram"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{english} {number * 7919}" for number, english in enumerate(ENGLISH * 20)]
+    models = set()
+    for processors in (1, 2, 8):
+        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        models.add(learn_subwords(lines, TextConfig(vocab_size=340, subwords=kind)).serialized)
+    assert len(models) == 1
+
+
 def test_the_vocabulary_has_the_size_asked_for_where_the_text_supports_it() -> None:
     for size in (300, 340):
         assert len(learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=size))) == size
