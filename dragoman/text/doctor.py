@@ -366,7 +366,7 @@ class _Examination:
             self.tally.examples[reason] = [example for example in kept if example.file not in paths]
 
     def _report_forms(self) -> None:
-        """Where one side writes accents both together and apart, say that instead."""
+        """Where one side writes letters both as NFC does and otherwise, say that instead."""
         mixed = [
             (number, side, self._forms[number, side, "apart"], self._forms[number, side, "composed"])
             for number in range(len(self.survey.extents))
@@ -376,7 +376,7 @@ class _Examination:
         for number, side, apart, composed in mixed:
             paths = self.survey.extents[number].corpus.paths
             path = paths[min(side, len(paths) - 1)]
-            detail = f"{path}: {apart:,} lines have accents apart, {composed:,} composed letters."
+            detail = f"{path}: {apart:,} lines have letters that NFC replaces, {composed:,} such as it writes."
             self.tally.count(MIXED_FORMS, min(apart, composed), detail)
             self.tally.count(NOT_NFC, -apart)
             shown = self.tally.examples.pop(NOT_NFC, [])

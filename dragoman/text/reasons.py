@@ -192,8 +192,8 @@ TAB = Reason("tab", "note", "Tabs are kept as they are; several may be columns o
 NOT_NFC = Reason(
     "not in NFC",
     "note",
-    "Letters and accents are written apart, keyboards write them together: convert with uconv -x nfc, or train with "
-    "--text.normalization nfkc.",
+    "The same letter can be written in two ways, and these lines use the one that NFC replaces: convert with "
+    "uconv -x nfc, or train with --text.normalization nfkc.",
     grave=0.2,
 )
 MIXED_FORMS = Reason(

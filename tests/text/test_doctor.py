@@ -145,7 +145,7 @@ def test_decomposed_text_is_told_and_mixed_text_counted(clean: list[Pair], tmp_p
     assert (finding.reason, finding.count) == ("NFC and NFD mixed", 1)
     assert places(finding) == [("train.fr", accented + 1)]
     composed = sum(any(c in pair[1] for c in "àâçéèêëîïôùûüÀÂÇÉÈÊŒ" if c != "Œ") for pair in clean)
-    assert f"1 lines have accents apart, {composed - 1:,} composed" in finding.detail
+    assert f"1 lines have letters that NFC replaces, {composed - 1:,} such as" in finding.detail
     plain = [(source, "".join(c for c in target if ord(c) < 128)) for source, target in clean]
     finding = only(examine(save(tmp_path, replaced(plain, (9, (plain[9][0], plain[9][1] + " e\u0301"))))))
     assert (finding.reason, finding.severity, places(finding)) == ("not in NFC", "note", [("train.fr", 10)])
