@@ -32,7 +32,7 @@ from dragoman.text.reasons import (
 
 _TABULATED = 0x20000  # beyond it, letters have no case
 
-_JOINER, _DIRECTION = "joiner", "direction"
+_SPACE, _JOINER, _DIRECTION = "space", "joiner", "direction"
 _KINDS: dict[Reason | str, tuple[tuple[int, int], ...]] = {
     NUL: ((0x00, 0x00),),
     TAB: ((0x09, 0x09),),
@@ -47,11 +47,12 @@ _KINDS: dict[Reason | str, tuple[tuple[int, int], ...]] = {
     REPLACEMENT: ((0xFFFD, 0xFFFD),),
     BOM_INSIDE: ((0xFEFF, 0xFEFF),),
     PRIVATE_USE: ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD)),
-    INVISIBLE: ((0xAD, 0xAD), (0x034F, 0x034F), (0x200B, 0x200B), (0x2060, 0x2064), (0x206A, 0x206F), (0xFFF9, 0xFFFB)),
+    INVISIBLE: ((0xAD, 0xAD), (0x034F, 0x034F), (0x2060, 0x2064), (0x206A, 0x206F), (0xFFF9, 0xFFFB)),
+    _SPACE: ((0x200B, 0x200B),),
     _JOINER: ((0x200C, 0x200D),),
     _DIRECTION: ((0x061C, 0x061C), (0x200E, 0x200F), (0x202A, 0x202E), (0x2066, 0x2069)),
 }
-"""Ranges of code points, both ends included. The last two kinds are legitimate in some scripts."""
+"""Ranges of code points, both ends included. The last three kinds are legitimate in some scripts."""
 _KIND_LIST = list(_KINDS)
 
 # What the bytes 0x80 to 0xBF of UTF-8 look like when read as Latin-1 or Windows-1252.
@@ -88,8 +89,10 @@ def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Si
         reason, found = _KIND_LIST[kind - 1], positions[kinds[positions] == kind]
         if reason == _DIRECTION:
             found = found[:0] if right_to_left else found
+        elif reason == _SPACE:
+            found = found[~(_has_no_spaces(side.codes[found - 1]) | _has_no_spaces(side.codes[found + 1]))]
         elif reason == _JOINER:
-            found = found[_between_latin(side.codes[found - 1])]
+            found = found[_joins_nothing(side.codes[found - 1], side.codes[found + 1])]
         if found.size:
             yield _sighting(reason if isinstance(reason, Reason) else INVISIBLE, side, number, found)
 
@@ -194,9 +197,19 @@ def _sighting(reason: Reason, side: Side, number: int, positions: Rows) -> Sight
     return Sighting(reason, rows, number, places, remarks)
 
 
-def _between_latin(before: Rows) -> NDArray[np.bool_]:
-    """Whether a joiner stands after a letter of a script that has no use for one; emoji and Indic scripts have."""
-    return (before < 0x0590) | ((before >= 0x3000) & (before < 0xA000))
+def _has_no_spaces(codes: Rows) -> NDArray[np.bool_]:
+    """Which characters are Thai, Lao, Burmese or Khmer, where a space without width may show the end of a word."""
+    thai_lao, burmese = (codes >= 0x0E00) & (codes < 0x0F00), (codes >= 0x1000) & (codes < 0x10A0)
+    return np.asarray(thai_lao | burmese | ((codes >= 0x1780) & (codes < 0x1800)))
+
+
+def _joins_nothing(before: Rows, after: Rows) -> NDArray[np.bool_]:
+    """Whether a joiner stands after a letter of a script that has no use for one, and before no letter of one that has.
+
+    Emoji, Arabic and Indic scripts have; after a word in Latin letters they may put an ending of their own.
+    """
+    useless = (before < 0x0590) | ((before >= 0x3000) & (before < 0xA000))
+    return np.asarray(useless & ((after < 0x0590) | (after >= 0x1E00)))
 
 
 def _first_mojibake(line: str) -> re.Match[str] | None:

@@ -92,6 +92,11 @@ WELCOME = [
     "می‌خواهم به خانه بروم",  # ZWNJ
     "ශ්‍රී ලංකා",  # ZWJ
     "क्‍ष",
+    "این فایل PDF\u200cهاست",
+    "ខ្ញុំ\u200bចូលចិត្ត\u200bFacebook\u200bណាស់",
+    "ฉัน\u200bไป\u200bโรงเรียน",
+    "ຂ້ອຍ\u200bໄປ",
+    "ကျွန်တော်\u200bသွား\u200bသည်",
     "👩‍👩‍👧 🏳️‍🌈",
     "日本語、中文。한국어",
     "a\u00a0b\u3000c",
@@ -103,6 +108,14 @@ def test_what_scripts_need_is_welcome(line: str) -> None:
     side = Side([line])
     assert list(find_characters(side, 0, False)) == []
     assert list(find_mojibake(side, 0)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["a\u200c word", "PDF\u200c", "naïve\u200b’s", "一\u200b二", "слово\u200bслово", "x\u200d"]
+)
+def test_what_scripts_do_not_need_is_not_welcome(line: str) -> None:
+    (sighting,) = find_characters(Side([line]), 0, True)
+    assert sighting.reason == INVISIBLE
 
 
 def test_direction_marks_are_at_home_in_scripts_from_right_to_left() -> None:

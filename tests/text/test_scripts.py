@@ -22,7 +22,7 @@ def examine(folder: Path, pairs: list[tuple[str, str]], source: str, target: str
 def test_letters_that_normal_form_c_takes_apart_are_not_said_to_be_apart(
     language: str, line: str, tmp_path: Path
 ) -> None:
-    diagnosis = examine(tmp_path, [("It is there.", line)] * 2 + [("Here.", "কোথায়"[:3])], "en", language)
+    diagnosis = examine(tmp_path, [("It is there.", line)] * 2 + [("Here.", "কো")], "en", language)
     found = {finding.reason: f"{finding.detail} {finding.advice}" for finding in diagnosis.findings}
     (words,) = (words for reason, words in found.items() if "NFC" in reason)
     assert "apart" not in words
