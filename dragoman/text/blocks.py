@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError
-from dragoman.text.corpus import Corpus, Pair, parse_json_row
+from dragoman.text.corpus import EMPTY_LINE, Corpus, Pair, parse_json_row
 from dragoman.text.findings import Example, Rows, Sighting, excerpt, visible
 from dragoman.text.forms import FIRST_ROWS, find_quoted, require_table, require_text
 from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
@@ -332,7 +332,7 @@ def _rows(corpus: Corpus, size: int) -> Generator[Block]:
             sightings = list(_noticed(lines, 0))
             if corpus.is_jsonl:
                 pairs, bad = _parse_json(lines, corpus)
-                sightings += _sightings(BAD_JSON, bad)
+                sightings += _sightings(BAD_JSON, bad, ["" if lines.texts[n].strip() else EMPTY_LINE for n in bad])
             else:
                 if line == 1:
                     require_table(corpus.paths[0], lines.texts[:FIRST_ROWS], corpus.languages)

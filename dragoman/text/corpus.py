@@ -25,6 +25,9 @@ from dragoman.text.forms import FIRST_ROWS, explain_missing_tab, require_table, 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
+EMPTY_LINE = "an empty line"
+"""What is told of a line of JSONL that shows nothing."""
+
 _BOM = "\ufeff"
 
 
@@ -78,7 +81,8 @@ class Corpus:
         for number, line in enumerate(read_lines(path), start=1):
             pair = parse_json_row(line, self.languages)
             if pair is None:
-                raise DragomanError(f"{path}, line {number}: {json_form(self.languages)}")
+                blank = "" if line.strip() else f"{EMPTY_LINE}; remove it, as "
+                raise DragomanError(f"{path}, line {number}: {blank}{json_form(self.languages)}")
             yield pair
 
 

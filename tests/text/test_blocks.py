@@ -109,6 +109,9 @@ def test_json_that_is_no_pair_is_told(tmp_path: Path) -> None:
     (block,) = read_blocks(locate(str(tmp_path / "t.jsonl"), *CODES))
     assert [(s.reason, s.rows.tolist()) for s in block.sightings] == [(BAD_JSON, [1, 3, 4])]
     assert block.source == ["a b", "", "a b", "", "", "a b"]
+    (tmp_path / "t.jsonl").write_text(f"{good}\n{{\n\n")
+    (block,) = read_blocks(locate(str(tmp_path / "t.jsonl"), *CODES))
+    assert [list(sighting.remarks) for sighting in block.sightings] == [["", "an empty line"]]
 
 
 def test_bytes_that_are_no_text_empty_their_pair(tmp_path: Path) -> None:

@@ -226,6 +226,7 @@ def test_a_bad_json_line_is_named_with_the_form_it_should_have(bad: str, tmp_pat
     good = '{"translation": {"en": "a", "de": "b"}}'
     message = complaint(write(tmp_path / "text.jsonl", f"{good}\n{bad}\n{good}\n"))
     assert f"{tmp_path / 'text.jsonl'}, line 2:" in message
+    assert ("an empty line; remove it" in message) is (not bad.strip())
     assert '{"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}' in message
 
 
