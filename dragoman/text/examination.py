@@ -43,6 +43,7 @@ _RATIO_SPREADS = 6.0
 _FOREIGN_LETTERS = 8  # of another script, that a line must have to be in it
 _COPIED_WORDS = 3
 _COPIED_LETTERS = 15
+_WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
 
 
 @dataclass(frozen=True)
@@ -124,15 +125,20 @@ def is_sentence(text: str) -> bool:
     """Whether one would expect a translation of this text to differ from it.
 
     So if it has three words of letters, two of which begin in lower case or in a script without capitals, or a run of
-    more than 15 such letters. Addresses (https://…, a@b) don't count.
+    more than 15 such letters, or more than 5 in a script without spaces. Addresses (https://…, a@b) don't count.
     """
     words = [word for word in text.split() if not re.search(r"[@/\\_]|\w\.\w", word)]
     lower = [
         word for word in (word.strip("\"'“”„«»¿¡([{-–") for word in words) if word[:1].isalpha() and not _titled(word)
     ]
     spelt = [word for word in words if any(map(str.isalpha, word))]
-    longest = max((sum(map(str.isalpha, word)) for word in lower), default=0)
+    longest = max((sum(map(_weight, filter(str.isalpha, word))) for word in lower), default=0)
     return (len(spelt) >= _COPIED_WORDS and len(lower) >= 2) or longest > _COPIED_LETTERS
+
+
+def _weight(letter: str) -> int:
+    script = script_table()[ord(letter)]
+    return 3 if script and list(SCRIPTS)[script - 1] in _WITHOUT_SPACES else 1
 
 
 def _titled(word: str) -> bool:
