@@ -25,6 +25,7 @@ _Floats = NDArray[np.float64]
 ENOUGH_LETTERS = 20
 """Lines with fewer letters are not judged by them."""
 
+_SAMPLED_CHARACTERS = 1000  # of a line, at most: no line that is not called long loses any
 _SYMBOLS = 64  # 0: no letter; 1 to 62: the most frequent letters; 63: all others
 _USUAL_SHARE = 0.02  # of pairs in a third language, from which they are kept out of what is learned
 _ROUNDS = 3  # of learning anew, at most
@@ -41,7 +42,10 @@ _WORD, _BETWEEN_WORDS = re.compile(rf"[\w{_MARKS}]+"), re.compile(rf"[^\w\s’'{
 
 @dataclass
 class Sample:
-    """Pairs from all over a text of unknown length: every stride-th, in bounded memory."""
+    """Pairs from all over a text of unknown length: every stride-th, in bounded memory.
+
+    Of long lines it keeps the beginnings; of both sides of a pair the same share, so that their ratio stays.
+    """
 
     size: int = 40_000
     """Most pairs kept."""
@@ -53,8 +57,11 @@ class Sample:
     def add(self, corpus: int, block: Block) -> None:
         """Take in a block of a corpus."""
         for row in range(-self._seen % self._stride, len(block), self._stride):
-            if block.source[row].strip() and block.target[row].strip():
-                self.pairs.append((corpus, block.source[row], block.target[row]))
+            source, target = block.source[row], block.target[row]
+            if (longer := max(len(source), len(target))) > _SAMPLED_CHARACTERS:
+                source, target = (side[: len(side) * _SAMPLED_CHARACTERS // longer] for side in (source, target))
+            if source.strip() and target.strip():
+                self.pairs.append((corpus, source, target))
         self._seen += len(block)
         while len(self.pairs) > self.size:
             self.pairs = self.pairs[::2]

@@ -12,6 +12,7 @@ from texts_at_hand import phrasebook
 
 from dragoman.text.blocks import Side, read_blocks
 from dragoman.text.corpus import Corpus
+from dragoman.text.examination import usual_ratio
 from dragoman.text.recognition import ENOUGH_LETTERS, Letters, Sample, SideStatistics, foreign_language
 
 ENGLISH = "Yesterday the children were playing in the garden with their old dog."
@@ -49,6 +50,24 @@ def test_a_sample_is_spread_evenly_and_bounded(block_size: int, tmp_path: Path) 
     assert max(np.diff(numbers)) < 200
     assert {corpus for corpus, _, _ in sample.pairs} == {3}
     assert list(sample.sides(2)) == []
+
+
+def test_a_sample_of_long_lines_keeps_their_beginnings_and_their_ratio(tmp_path: Path) -> None:
+    paths = (tmp_path / "a", tmp_path / "b")
+    lengths = [(20_000 + 100 * n, 30_000 + 150 * n) for n in range(50)] + [(400, 900), (30, 8_000)]
+    for side, path in enumerate(paths):
+        lines = (" ".join(map(str, range(pair[side])))[: pair[side]] for pair in lengths)
+        path.write_text("".join(f"{line}\n" for line in lines))
+    corpus = Corpus(paths, ("a", "b"))
+    sample = Sample()
+    for block in read_blocks(corpus):
+        sample.add(0, block)
+    assert len(sample.pairs) == len(lengths)
+    assert max(len(side) for _, *sides in sample.pairs for side in sides) <= 1000
+    for (_, *sides), whole, pair in zip(sample.pairs, corpus.read(), lengths, strict=True):
+        assert [line.startswith(side) for line, side in zip(whole, sides, strict=True)] == [True, True]
+        assert len(sides[0]) / len(sides[1]) == pytest.approx(pair[0] / pair[1], rel=0.25 if pair[0] < 100 else 0.01)
+    assert usual_ratio(sample)[0] == pytest.approx(np.log(2 / 3), abs=0.01)
 
 
 def test_letters_tell_the_languages_of_a_corpus_apart(pairs: list[tuple[str, str]]) -> None:
