@@ -27,7 +27,7 @@ from dragoman.model.embedding import sinusoids
 from dragoman.model.transformer import Transformer
 from dragoman.text.subword import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
-_ABSENT = -100.0
+ABSENT = -100.0
 """Bias of a subword that Marian does not have: no probability that a float32 could tell from none."""
 _LEAST_KNOWN = 0.5
 """Of the subwords of a SentencePiece model, in its vocabulary: Marian's own lack some, of another model most."""
@@ -225,7 +225,7 @@ def _weights(
     if scale != 1.0 or not torch.equal(head, decoder):
         weights["softmax.weight"] = _rows(head, sides[1])
     own_bias = _rows(bias.T, sides[1])[:, 0]
-    own_bias[sides[1].absent] = _ABSENT
+    own_bias[sides[1].absent] = ABSENT
     has_bias = bool(own_bias.any())
     return weights | ({"softmax.bias": own_bias} if has_bias else {}), has_bias
 

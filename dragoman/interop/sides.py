@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
+from dragoman.config import BOS, EOS, PAD, DragomanError, ModelConfig, SearchConfig
 from dragoman.extras import needed
 from dragoman.inference.ctranslate2_engine import CTranslate2Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
+from dragoman.interop.arrival import ABSENT
 from dragoman.interop.onnx import DECODER_FILE, DECODER_INPUTS, ENCODER_FILE
 from dragoman.interop.parity import Array
 from dragoman.text.batches import pad_right
@@ -91,14 +92,14 @@ class HuggingFaceSide:
         self._folder, config = folder, self._model.config
         self.absent = absent
         if rows is not None:  # a folder may come with habits of its own, such as never repeating words
-            never = {rows[1][token] for token in (PAD, UNK, BOS)} - {-1, config.eos_token_id}
+            # <pad>'s row, which transformers added to what the model had learnt, takes no probability from it.
+            added = [row for row in (rows[1][token] for token in absent) if row >= 0 and rows[1].count(row) == 1]
+            self._model.final_logits_bias[0, added] = ABSENT
             self._model.generation_config = library.GenerationConfig(
                 decoder_start_token_id=config.decoder_start_token_id,
                 eos_token_id=config.eos_token_id,
                 pad_token_id=config.pad_token_id,
-                # Where <pad> is not one of the subwords that the model learnt, it takes no probability from them.
-                suppress_tokens=[rows[1][BOS]] if PAD in absent else sorted(never),
-                renormalize_logits=PAD in absent,
+                suppress_tokens=sorted({rows[1][token] for token in NEVER_WRITTEN.tokens} - {-1, config.eos_token_id}),
             )
         self._source = list(rows[0]) if rows else list(range(config.vocab_size))
         self._target = list(rows[1]) if rows else list(range(config.decoder_vocab_size))

@@ -65,6 +65,27 @@ def test_it_translates_as_transformers_does(separate: bool, tmp_path: Path) -> N
     assert parity.tokenized_alike
 
 
+def test_a_model_that_would_write_the_unknown_symbol_is_imported(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    bias = safetensors.torch.load_file(folder / "model.safetensors")["final_logits_bias"]
+    bias[0, 1] = 8.0
+    changed(folder, final_logits_bias=bias)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    arrival = read_marian(folder)
+    lines, vocabulary = LINES[1:11], arrival.loaded.vocabulary
+    sources = [[*ids, EOS] for ids in vocabulary.source.encode(lines)]
+    rows = [torch.tensor([[arrival.rows[0][i] for i in ids]]) for ids in sources]
+    written = [model.generate(row, num_beams=1, max_length=40)[0] for row in rows]
+    assert any(1 in ids for ids in written), "transformers by itself writes <unk>"
+    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
+    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
+    parity = prove(engine, vocabulary, side, Sample(lines, None, "lines"), "fr")
+    assert parity.passed, parity
+    for beam, same in parity.identical.items():
+        assert same + parity.endless[beam] == len(lines)
+    assert max(parity.endless.values()) < len(lines)
+
+
 def test_the_model_folder_keeps_everything(tmp_path: Path) -> None:
     arrival = read_marian(opus(tmp_path / "opus"))
     arrival.loaded.save(tmp_path / "model")
