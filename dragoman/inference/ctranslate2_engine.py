@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -101,24 +103,30 @@ class CTranslate2Engine:
     def hypotheses(self, sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
         """All hypotheses that CTranslate2 returns for translations of at most so many subwords."""
         found = self._translate(sources, config, limit)
-        # Forbidding the symbols that are never written would change all probabilities a little: CTranslate2 normalises
-        # what is left. So that is only done where one was written after all.
+        # Forbidding the symbols that are never written would change all probabilities: CTranslate2 normalises what is
+        # left. So that is only done where one was written after all.
         wrong = [i for i, some in enumerate(found) if any(token < EOS for one in some for token in one.tokens)]
-        again = self._translate([sources[i] for i in wrong], config, limit, _NEVER_WRITTEN)
-        for place, some in zip(wrong, again, strict=True):
-            found[place] = some
-        return self._rescored(sources, found, config) if config.min_length else found
+        cut = [i for i, some in enumerate(found) if i not in wrong and any(len(one.tokens) >= limit for one in some)]
+        # With their ends, or among all symbols, others may be more probable: so all of a beam are looked at.
+        every = replace(config, n_best=config.beam)
+        few = [i for i in cut if len(found[i]) < config.beam]
+        for places, suppressed in ((wrong, _NEVER_WRITTEN), (few, None)):
+            again = self._translate([sources[i] for i in places], every, limit, suppressed)
+            for place, some in zip(places, again, strict=True):
+                found[place] = some
+        return self._rescored(sources, found, config, range(len(found)) if config.min_length else {*wrong, *cut})
 
     def _rescored(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], config: SearchConfig
+        self, sources: list[list[int]], found: list[list[Hypothesis]], config: SearchConfig, places: Collection[int]
     ) -> list[list[Hypothesis]]:
-        """The hypotheses by the probability that the model gives them.
+        """The hypotheses, in these places by the probability that the model gives them and their end.
 
-        Where the end is forbidden, CTranslate2 normalises what is left, and tells more than that.
+        Where something is forbidden, CTranslate2 normalises what is left, and tells more than that. Where a translation
+        reaches the greatest length, it tells the probability without the end.
         """
-        pairs = [(place, one.tokens) for place, some in enumerate(found) for one in some]
+        pairs = [(place, one.tokens) for place in places for one in found[place]]
         log_probs = self.score([sources[place] for place, _ in pairs], [[*tokens, EOS] for _, tokens in pairs])
-        rescored: list[list[Hypothesis]] = [[] for _ in found]
+        rescored = [[] if place in places else some for place, some in enumerate(found)]
         for (place, tokens), log_prob in zip(pairs, log_probs, strict=True):
             rescored[place].append(_competing(tokens, log_prob, config))
         return [_best_first(some) for some in rescored]
@@ -134,13 +142,13 @@ class CTranslate2Engine:
             num_hypotheses=config.beam if config.length_penalty or config.min_length else config.n_best,
             length_penalty=0,
             max_input_length=0,
-            max_decoding_length=limit + 1,
+            max_decoding_length=limit,
             min_decoding_length=config.min_length,
             suppress_sequences=suppressed,
             return_scores=True,
             return_end_token=True,
         )
-        return [self._hypotheses(result, config, limit) for result in found]
+        return [self._hypotheses(result, config) for result in found]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS."""
@@ -171,11 +179,11 @@ class CTranslate2Engine:
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
 
-    def _hypotheses(self, result: Any, config: SearchConfig, limit: int) -> list[Hypothesis]:
+    def _hypotheses(self, result: Any, config: SearchConfig) -> list[Hypothesis]:
         found = []
         for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
             ids = self._vocabulary.target.ids(pieces)
-            tokens = ids[:-1] if ids and ids[-1] == EOS else ids[:limit]  # one that found no end is longer by one
+            tokens = ids[:-1] if ids and ids[-1] == EOS else ids  # without an end, where it reached the limit
             found.append(_competing(tokens, log_prob, config))
         return _best_first(found)
 

@@ -8,7 +8,7 @@ import torch
 from small_models import LINES, small_model
 
 from dragoman.checkpoint import EXPORT_FILE
-from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
+from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
 from dragoman.exported import describe
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.rules import LengthPenalty
@@ -27,6 +27,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ctranslate2.write_model(loaded, folder)
     (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
     return folder
+
+
+def biased(folder: Path, token: int, bias: float) -> tuple[Translator, Translator]:
+    """A model that likes a token more or less than the small one does, and the same exported to a folder."""
+    loaded = small_model(softmax_bias=True)
+    with torch.no_grad():
+        loaded.model.softmax.bias[token] = bias
+    ctranslate2.write_model(loaded, folder)
+    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    return Translator(loaded), Translator.load(folder)
 
 
 @pytest.mark.parametrize("beam", [1, 2, 4])
@@ -86,6 +96,45 @@ def test_a_shortest_length_changes_no_probability(folder: Path, penalty: float) 
             assert candidate.log_prob == pytest.approx(log_prob, abs=1e-3)
         (alone,) = translator.translate([line], replace(config, n_best=1))
         assert alone.subwords == found.subwords, "what is best does not depend on how many are asked for"
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+@pytest.mark.parametrize("n_best", [1, 4])
+@pytest.mark.parametrize("max_length", [1, 3])
+def test_translations_that_reach_the_limit_are_those_of_pytorch(
+    tmp_path: Path, max_length: int, n_best: int, penalty: float
+) -> None:
+    """CTranslate2 itself leaves out their end, and does not count it."""
+    exact, translator = biased(tmp_path, EOS, -8.0)
+    config, cut = SearchConfig(beam=4, n_best=n_best, max_length=max_length, length_penalty=penalty), 0
+    for line in LINES[::2]:
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        limit = len(source) + max_length
+        ours, theirs = (translator.engine.search([source], config)[0] for translator in (exact, translator))
+        assert len({tuple(one.tokens) for one in theirs}) == len(theirs) == n_best
+        if penalty == 0.0:
+            assert theirs[0].tokens == ours[0].tokens
+        log_probs = exact.engine.score([source] * n_best, [[*one.tokens, EOS] for one in theirs])
+        assert [one.log_prob for one in theirs] == pytest.approx(log_probs, abs=1e-4)
+        assert [one.score for one in theirs] == sorted((one.score for one in theirs), reverse=True)
+        cut += any(len(one.tokens) == limit for one in theirs)
+    assert cut
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_what_is_never_written_changes_no_probability(tmp_path: Path, penalty: float) -> None:
+    """CTranslate2 itself takes it away and normalises what is left."""
+    exact, translator = biased(tmp_path, UNK, 6.0)
+    config, forbidden = SearchConfig(beam=4, n_best=4, length_penalty=penalty), 0
+    for line in LINES[:12]:
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        (first,) = translator.engine._translate([source], config, 50)
+        forbidden += any(UNK in one.tokens for one in first)
+        (found,) = translator.engine.search([source], config)
+        assert not any(UNK in one.tokens for one in found)
+        log_probs = exact.engine.score([source] * len(found), [[*one.tokens, EOS] for one in found])
+        assert [one.log_prob for one in found] == pytest.approx(log_probs, abs=1e-4)
+    assert forbidden
 
 
 def test_what_ends_at_the_limit_of_its_batch_is_not_translated_again(
