@@ -18,7 +18,7 @@ from small_models import LINES, small_model
 
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli import main
-from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.config import EOS, UNK, DragomanError, SearchConfig
 from dragoman.exchange import _random_lines, _staging
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface
@@ -471,6 +471,22 @@ def test_the_program_on_a_card_keeps_the_limits_of_the_model(
         capsys.readouterr()
         run_card(out, empty, monkeypatch)
         assert capsys.readouterr().out.strip() == ("" if to == "onnx" else "['']")
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+def test_the_program_on_a_card_never_writes_the_unknown_symbol(
+    to: str, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip(NEEDED[to], reason=f"needs {NEEDED[to]}")
+    doubtful = small_model(softmax_bias=True)
+    with torch.no_grad():
+        doubtful.model.softmax.bias[UNK] = 8.0
+    doubtful.save(model)
+    out = export(model, to)
+    capsys.readouterr()
+    for line in LINES[1:6]:
+        run_card(out, line, monkeypatch)
+        assert "\u2047" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("to", [PROGRAMS[0], PROGRAMS[2]])

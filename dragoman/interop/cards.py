@@ -18,7 +18,12 @@ lines = ["…"]
 pieces = {pieces}
 room = min(max(map(len, pieces)) + 52, {most})  # for a translation and its end; more is running on
 results = translator.translate_batch(
-    pieces, beam_size=4, length_penalty=0.6, max_input_length={most}, max_decoding_length=room
+    pieces,
+    beam_size=4,
+    length_penalty=0.6,
+    disable_unk=True,
+    max_input_length={most},
+    max_decoding_length=room,
 )
 print([target.decode(result.hypotheses[0]) for result in results])"""
 _HUGGINGFACE = """from transformers import AutoModelForSeq2SeqLM, AutoTokenizer

@@ -18,6 +18,7 @@ from torch import Tensor
 from dragoman.config import EOS, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.evaluation import evaluate
+from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.reporting import NowAndThen, Report
 from dragoman.text.subword import Vocabulary
 
@@ -40,6 +41,8 @@ class OtherSide(Protocol):
     """Whether it computes in float32, so that its answers are to be the same."""
     absent: Sequence[int]
     """Target subwords that only Dragoman has: their logits are not compared."""
+    normalizes: bool
+    """Whether, where it keeps from writing a symbol, the probabilities of what is left add up to 1 again."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Raw source lines to ids, each ending in EOS, by its own tokenizer."""
@@ -74,6 +77,9 @@ class Parity:
     as long as they may be, and whether these are the same says nothing."""
     ties: dict[str, int] = field(default_factory=dict)
     """Sentences with others, where the search had to choose between candidates less than 0.002 nats apart."""
+    forbidden: dict[str, int] = field(default_factory=dict)
+    """Sentences with others, where the search came upon a symbol that is never written, as <unk>, and the other side
+    normalises what is left."""
     bleu: dict[str, list[float]] = field(default_factory=dict)
     """BLEU of this side and of the other, by beam; where there are references."""
     tokenized_alike: bool = True
@@ -95,7 +101,9 @@ class Parity:
             rest = ended - count
             words = f"  beam {beam}: {count:,} of {ended:,} translations identical"
             words += f" ({self.endless[beam]:,} more without an end)" if ended < self.sentences else ""
-            words += f"; {tied:,} of the other {rest:,} decided by a tie" if rest and self.exact else ""
+            if rest and self.exact:
+                words += f"; {tied:,} of the other {rest:,} decided by a tie"
+                words += f", {self.forbidden[beam]:,} by keeping out <unk>" if self.forbidden[beam] else ""
             bleu = self.bleu.get(beam)
             found.append(words + (f"; BLEU {bleu[0]:.2f} here, {bleu[1]:.2f} there" if bleu else ""))
         return [*found, "  passed" if self.passed else "  FAILED"]
@@ -144,8 +152,10 @@ def prove(
         differing = [place for place in ended if ours[place] != there[place]]
         parity.tokenized_alike &= all(texts[place] == other_texts[place] for place in same)
         parity.identical[str(beam)], parity.endless[str(beam)] = len(same), len(endless)
-        tied = [place for place in differing if _closest_call(engine, ids[place], beam) < _TIE]
-        parity.ties[str(beam)] = len(tied)
+        calls = [_closest_call(engine, ids[place], beam) for place in differing]
+        kept_out = [call.kept_out and other.normalizes for call in calls]
+        parity.forbidden[str(beam)] = sum(kept_out)
+        parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
         if sample.references is not None:
             scores = [evaluate(found, sample.references, language).bleu for found in (texts, other_texts)]
             parity.bleu[str(beam)] = [round(score, 2) for score in scores]
@@ -207,6 +217,8 @@ class _ClosestCall:
         """Begin with nothing seen."""
         self.margin = float("inf")
         """Smallest difference, in nats, between a candidate that a step took and one that it left out."""
+        self.kept_out = False
+        """Whether a symbol that is never written would have been taken."""
         self._beam = beam
         self._scores: dict[tuple[int, ...], Tensor] = {}
 
@@ -217,20 +229,24 @@ class _ClosestCall:
         scores = torch.stack(before).cpu()[:, None] + logits.float().log_softmax(dim=1).cpu()  # (N, V)
         self._scores = dict(zip(hypotheses, scores, strict=True))
         going_on = scores.clone()
-        going_on[:, EOS] = -float("inf")
-        for candidates in (scores, going_on):
+        going_on[:, EOS] = -math.inf
+        first = going_on.flatten().topk(min(self._beam, going_on.numel())).indices % going_on.size(1)
+        self.kept_out |= bool(torch.isin(first, torch.tensor(NEVER_WRITTEN.tokens)).any())
+        for candidates in (scores.clone(), going_on):
+            candidates[:, list(NEVER_WRITTEN.tokens)] = -math.inf
             best = candidates.flatten().topk(min(self._beam + 1, candidates.numel())).values
             if len(best) > self._beam:
                 self.margin = min(self.margin, float(best[-2] - best[-1]))
         return logits
 
 
-def _closest_call(engine: Engine, source: list[int], beam: int) -> float:
-    """The smallest margin, in nats, by which the search for one sentence took one candidate and left another."""
+def _closest_call(engine: Engine, source: list[int], beam: int) -> _ClosestCall:
+    """How the search for one sentence took one candidate and left another."""
     watch = _ClosestCall(beam)
     found = engine.search([source], SearchConfig(beam=beam, n_best=beam, length_penalty=0.0), watch)[0]
     finals = [first.score - second.score for first, second in pairwise(found[:2])]
-    return min([watch.margin, *finals])
+    watch.margin = min([watch.margin, *finals])
+    return watch
 
 
 def _passes(parity: Parity) -> bool:
@@ -240,6 +256,7 @@ def _passes(parity: Parity) -> bool:
         near = all(abs(here - there) <= _LARGEST_BLEU_DIFFERENCE for here, there in parity.bleu.values())
         return near and parity.largest_difference < _LARGEST_ROUNDING
     unexplained = max(
-        parity.sentences - same - parity.endless[beam] - parity.ties[beam] for beam, same in parity.identical.items()
+        parity.sentences - same - parity.endless[beam] - parity.ties[beam] - parity.forbidden[beam]
+        for beam, same in parity.identical.items()
     )
     return parity.largest_difference < _LARGEST_DIFFERENCE and unexplained <= _MOST_WRONG * parity.sentences

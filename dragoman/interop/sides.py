@@ -30,6 +30,7 @@ class CTranslate2Side:
     """A folder written for CTranslate2."""
 
     absent: Sequence[int] = ()
+    normalizes = True
 
     def __init__(self, folder: Path, vocabulary: Vocabulary, config: ModelConfig, exact: bool) -> None:
         """Load it; exact says whether its weights are in float32."""
@@ -61,6 +62,7 @@ class HuggingFaceSide:
     """A Marian folder, loaded by transformers."""
 
     exact = True
+    normalizes = False
 
     def __init__(
         self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None, absent: Sequence[int] = ()
@@ -160,6 +162,7 @@ class OnnxSide:
 
     exact = True
     absent: Sequence[int] = ()
+    normalizes = False
 
     def __init__(self, folder: Path, vocabulary: Vocabulary) -> None:
         """Load them.

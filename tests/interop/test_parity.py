@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_models import LINES, small_model
 
-from dragoman.config import EOS, SearchConfig
+from dragoman.config import EOS, PAD, UNK, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.interop.parity import Array, Parity, Sample, _closest_call, prove
 
@@ -22,6 +22,7 @@ class Mirror:
     name = "mirror"
     exact = True
     absent = ()
+    normalizes = False
 
     def __init__(self, noise: float = 0.0, tokens: int = 0, tokenizer: bool = False) -> None:
         self.loaded = small_model()
@@ -110,11 +111,24 @@ def test_a_closest_call_is_a_tie_where_two_subwords_are_equal() -> None:
     engine = Engine(loaded.model, CPU, autocast=False)
     source = [*loaded.vocabulary.source.encode([LINES[5]])[0], EOS]
     first = engine.search([source], SearchConfig(beam=1))[0][0].tokens[0]
-    before = _closest_call(engine, source, 1)
+    before = _closest_call(engine, source, 1).margin
     with torch.no_grad():
         twin = next(i for i in range(260, 300) if i != first)
         loaded.model.softmax.weight[twin] = loaded.model.softmax.weight[first]
-    assert _closest_call(engine, source, 1) < 1e-6 < before
+    assert _closest_call(engine, source, 1).margin < 1e-6 < before
+
+
+def test_what_is_never_written_is_no_candidate_but_told() -> None:
+    loaded = small_model(softmax_bias=True)
+    engine = Engine(loaded.model, CPU, autocast=False)
+    source = [*loaded.vocabulary.source.encode([LINES[5]])[0], EOS]
+    assert not _closest_call(engine, source, 1).kept_out
+    with torch.no_grad():
+        loaded.model.softmax.weight[UNK] = loaded.model.softmax.weight[PAD]
+        loaded.model.softmax.bias[[UNK, PAD]] = 20.0
+    watch = _closest_call(engine, source, 1)
+    assert watch.kept_out
+    assert watch.margin > 1e-6, "two that are never written tie with nobody"
 
 
 def test_log_probabilities_are_compared_where_logits_are_not_told() -> None:
