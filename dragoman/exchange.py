@@ -44,9 +44,9 @@ def export_model(config: ExportConfig) -> int:
         argos.require_packable(loaded)
     sample = _sample(config, loaded, Path(config.folder))
     with _staging(out, EXPORT_FILE, own_files(out)) as folder:
-        if config.quantization != "float32" and sample.references is None:
-            _say("without references there is no BLEU to tell rounding from faults: first the same in float32")
-            _prove_in_float32(loaded, config, sample)
+        if config.quantization != "float32":
+            _say("first the same in float32, where no rounding can hide a fault")
+            _prove_in_float32(loaded, config, sample, folder.parent)
         other = _write(loaded, folder, config)
         parity = _prove(loaded, other, sample, folder)
         if config.to == "argos":
@@ -97,9 +97,9 @@ def _write(loaded: ModelFolder, folder: Path, config: ExportConfig) -> OtherSide
     return CTranslate2Side(model, Vocabulary.load(model), loaded.model.config, exact)
 
 
-def _prove_in_float32(loaded: ModelFolder, config: ExportConfig, sample: Sample) -> None:
-    """Prove an export that nobody keeps."""
-    with tempfile.TemporaryDirectory() as place:
+def _prove_in_float32(loaded: ModelFolder, config: ExportConfig, sample: Sample, beside: Path) -> None:
+    """Prove an export that nobody keeps, on the disk that the other one needs, too."""
+    with tempfile.TemporaryDirectory(dir=beside) as place:
         other = _write(loaded, Path(place), replace(config, quantization="float32"))
         _prove(loaded, other, sample, Path(place))
 

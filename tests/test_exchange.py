@@ -413,16 +413,28 @@ def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
     assert "identical" in capsys.readouterr().err
 
 
-def test_a_fault_in_a_quantized_export_shows_without_references(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("more", [[], ["--valid"]], ids=["random", "references"])
+def test_a_fault_in_a_quantized_export_shows_in_float32(
+    more: list[str], model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there are none, no BLEU could tell it from rounding."""
+    """Where weights are rounded it could pass for rounding; here a norm's epsilon is a little wrong."""
     pytest.importorskip("ctranslate2", reason="needs ctranslate2")
-    arguments = ["export", str(model), "--to", "ctranslate2", "--quantization", "int8", "--sentences", "6", "--out"]
+    small_model(norm="pre").save(model)
+    arguments = ["export", str(model), "--to", "ctranslate2", "--quantization", "int8", "--sentences", "6"]
+    arguments += [*more, *([str(model.parent / "valid")] if more else []), "--out"]
+    monkeypatch.setattr("tempfile.tempdir", str(model.parent / "no such folder"))
     assert main([*arguments, str(model.parent / "good")]) == 0
-    assert "first the same in float32" in capsys.readouterr().err
-    right = ctranslate2.sinusoids
-    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    told = capsys.readouterr().err
+    assert "first the same in float32" in told
+    assert told.count("passed") == 2
+    right = ctranslate2.specification
+
+    def wrong(specs: Any, loaded: ModelFolder) -> Any:
+        spec = right(specs, loaded)
+        spec.config.layer_norm_epsilon = 1e-2
+        return spec
+
+    monkeypatch.setattr(ctranslate2, "specification", wrong)
     assert main([*arguments, str(model.parent / "bad")]) == 1
     assert "the two sides do not agree" in capsys.readouterr().err
     assert not (model.parent / "bad").exists()

@@ -88,6 +88,21 @@ def test_the_proof_notices_a_wrong_weight(tmp_path: Path, monkeypatch: pytest.Mo
     assert parity.examples
 
 
+def test_the_proof_notices_what_changes_no_translation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ctranslate2.specification
+
+    def wrong(specs: Any, loaded: ModelFolder) -> Any:
+        spec = right(specs, loaded)
+        spec.config.layer_norm_epsilon = 1e-2
+        return spec
+
+    monkeypatch.setattr(ctranslate2, "specification", wrong)
+    parity = exported(small_model(norm="pre"), tmp_path / "out")
+    assert parity.identical == {"1": 12, "4": 12}
+    assert parity.largest_difference < 1e-2
+    assert not parity.passed
+
+
 def test_its_own_limits_are_within_the_positions(tmp_path: Path) -> None:
     """Argos asks for no others."""
     loaded = small_model()
