@@ -125,7 +125,7 @@ def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) 
 
 def _first_difference(parity: Parity) -> str:
     if not parity.examples:
-        return "their numbers differ" if parity.tokenized_alike else "their tokenizers differ"
+        return "their numbers differ"
     example = parity.examples[0]
     return f"{example['source']!r} becomes {example['here']!r} here and {example['there']!r} there"
 

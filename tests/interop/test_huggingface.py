@@ -9,7 +9,10 @@ from small_models import LINES, small_model
 
 from dragoman.checkpoint import LONGEST_FACT
 from dragoman.config import BOS, EOS, DragomanError
+from dragoman.inference.engine import Engine
 from dragoman.interop.huggingface import write_model
+from dragoman.interop.parity import Sample, prove
+from dragoman.interop.sides import HuggingFaceSide
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
 
@@ -47,6 +50,24 @@ def test_the_tokenizer_cuts_and_joins_as_dragoman(joint: bool, tmp_path: Path) -
     assert tokenizer(lines)["input_ids"] == [[*ids, EOS] for ids in loaded.vocabulary.source.encode(lines)]
     ids = loaded.vocabulary.target.encode([line[::-1] for line in lines])
     assert tokenizer.batch_decode(ids, skip_special_tokens=True) == loaded.vocabulary.target.decode(ids)
+
+
+def test_lines_and_translations_that_its_tokenizer_takes_otherwise_do_not_stop_an_export(tmp_path: Path) -> None:
+    loaded = small_model()
+    write_model(loaded, tmp_path)
+    side, target = HuggingFaceSide(tmp_path), loaded.vocabulary.target
+    spelt = ["a <unk> cat", "the cat</s>", "<pad>", "the <s> dog", ">>fra<< the dog", ">>a<< b >>c<< d"]
+    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
+    parity = prove(engine, loaded.vocabulary, side, Sample([*LINES[:4], *spelt], None, "lines"), "ne")
+    assert parity.passed
+    assert parity.sentences >= 4
+    assert 4 <= parity.left_out <= 6
+    for space in "\u3000\xa0\t\x85":
+        ids = [target.ids([f"<0x{byte:02X}>" for byte in space.encode()]) for _ in range(2)]
+        sentence = [*ids[0], *target.encode([LINES[3]])[0], *ids[1]]
+        (here,), (there,) = target.decode([sentence]), side.decode([sentence])
+        assert here.strip() == there.strip()
+        assert space in here
 
 
 def test_generate_starts_and_ends_as_dragoman(tmp_path: Path) -> None:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from small_models import LINES, small_model
 
-from dragoman.config import EOS, PAD, UNK, SearchConfig
+from dragoman.config import EOS, PAD, UNK, DragomanError, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.interop.parity import Array, Parity, Sample, _closest_call, prove
 
@@ -24,17 +26,18 @@ class Mirror:
     absent = ()
     normalizes = False
 
-    def __init__(self, noise: float = 0.0, tokens: int = 0, tokenizer: bool = False) -> None:
+    def __init__(self, noise: float = 0.0, tokens: int = 0, words: int = 0, tokenizer: bool = False) -> None:
         self.loaded = small_model()
         self.engine = Engine(self.loaded.model, CPU, autocast=False)
-        self.noise, self.tokens, self.tokenizer = noise, tokens, tokenizer
+        self.noise, self.tokens, self.words, self.tokenizer = noise, tokens, words, tokenizer
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         found = [[*ids, EOS] for ids in self.loaded.vocabulary.source.encode(lines)]
-        return found[::-1] if self.tokenizer else found
+        return [[5, *ids] if self.tokenizer and "cat" in line else ids for line, ids in zip(lines, found, strict=True)]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        return self.loaded.vocabulary.target.decode(sentences)
+        found = self.loaded.vocabulary.target.decode(sentences)
+        return [f"{text}s" if i < self.words else text for i, text in enumerate(found)]
 
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
         config = SearchConfig(beam=beam, length_penalty=0.0)
@@ -71,11 +74,48 @@ def test_long_proofs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> No
     assert said[2 * groups :] == [f"  numbers along the translations: {n} of 10 sentences" for n in range(10)]
 
 
-@pytest.mark.parametrize("other", [Mirror(noise=0.1), Mirror(noise=0.003), Mirror(tokens=1), Mirror(tokenizer=True)])
+@pytest.mark.parametrize("other", [Mirror(noise=0.1), Mirror(noise=0.003), Mirror(tokens=1), Mirror(words=1)])
 def test_any_disagreement_fails(other: Mirror) -> None:
     parity = compare(other)
     assert not parity.passed
     assert parity.lines()[-1].strip() == "FAILED"
+
+
+def test_words_put_together_otherwise_are_shown() -> None:
+    (example, *_) = compare(Mirror(words=1)).examples
+    assert example["there"] == f"{example['here']}s"
+
+
+def test_spaces_at_the_ends_do_not_count() -> None:
+    """MarianTokenizer takes away any that a translation begins or ends with."""
+    loaded = small_model()
+    target = SimpleNamespace(decode=lambda ids: [f"\u3000{t}\xa0\x85\t" for t in loaded.vocabulary.target.decode(ids)])
+    vocabulary: Any = SimpleNamespace(source=loaded.vocabulary.source, target=target)
+    assert prove(Engine(loaded.model, CPU, autocast=False), vocabulary, Mirror(), SAMPLE, "en").passed
+
+
+def test_a_sentence_cut_otherwise_is_named() -> None:
+    (line, *_) = (line for line in SAMPLE.sources if "cat" in line)
+    with pytest.raises(DragomanError, match=r"tokenizers do not agree") as refusal:
+        compare(Mirror(tokenizer=True))
+    assert repr(line) in str(refusal.value)
+
+
+def test_lines_that_spell_symbols_are_left_out_where_they_are_cut_otherwise() -> None:
+    class Spelling(Mirror):
+        def encode(self, lines: Sequence[str]) -> list[list[int]]:
+            found = super().encode(lines)
+            return [[UNK, EOS] if "<" in line else ids for line, ids in zip(lines, found, strict=True)]
+
+    loaded, lines = small_model(), [*LINES[:5], "a <unk> cat", ">>fra<< a dog", "the end</s>"]
+    engine, sample = Engine(loaded.model, CPU, autocast=False), Sample(lines, lines, "lines")
+    parity = prove(engine, loaded.vocabulary, Spelling(), sample, "en")
+    assert parity.passed
+    assert (parity.sentences, parity.left_out) == (5, 3)
+    assert "5 sentences (lines; without 3 that spell symbols such as <unk>)" in parity.lines()[0]
+    assert prove(engine, loaded.vocabulary, Mirror(), sample, "en").left_out == 0
+    with pytest.raises(DragomanError, match="--valid"):
+        prove(engine, loaded.vocabulary, Spelling(), Sample(lines[5:], None, "lines"), "en")
 
 
 def test_translations_without_an_end_say_nothing() -> None:
