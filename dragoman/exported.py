@@ -66,6 +66,12 @@ def exported_to(folder: Path) -> str:
     return str(_legible(folder / EXPORT_FILE).get("format", ""))
 
 
+def is_as_exported(folder: Path, name: str) -> bool:
+    """Whether a file is the one that was exported; False where that can't be told."""
+    known = _legible(folder / EXPORT_FILE).get("checksums")
+    return isinstance(known, dict) and name in known and known[name] == checksum(folder / name)
+
+
 def own_files(folder: Path) -> set[str]:
     """The names of the files that an export has written; none where there is no export, or an old one."""
     known = _legible(folder / EXPORT_FILE).get("checksums")

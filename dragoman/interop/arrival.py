@@ -19,9 +19,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import EXPORT_FILE, IMPORTED_FACT, Direction, ModelFolder, build_model, read_weights
+from dragoman.checkpoint import (
+    EXPORT_FILE,
+    IMPORTED_FACT,
+    LONGEST_FACT,
+    WEIGHTS_FILE,
+    Direction,
+    ModelFolder,
+    build_model,
+    read_weights,
+)
 from dragoman.config import ConfigError, DragomanError, ModelConfig
-from dragoman.exported import read_description
+from dragoman.exported import is_as_exported, read_description
 from dragoman.interop.marian import Weights, layers_from_marian, layers_to_marian
 from dragoman.model.embedding import sinusoids
 from dragoman.model.transformer import Transformer
@@ -90,14 +99,16 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> Arrival:
 
 
 def _direction(folder: Path, source: str, target: str) -> Direction:
-    """Languages, and what is known about the model: all of it where Dragoman exported the folder."""
+    """Languages, and what is known about the model: all of it where it has the weights that Dragoman exported."""
     names = _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
     source, target = source or str(names.get("source_lang") or ""), target or str(names.get("target_lang") or "")
     if not source or not target:
         raise ConfigError(f"{folder}: does not say its languages; give them with --source and --target")
     known = {IMPORTED_FACT: folder.resolve().name}
     if (folder / EXPORT_FILE).is_file():
-        known = read_description(folder)[0].facts
+        facts = read_description(folder)[0].facts
+        seen = {name: facts[name] for name in (LONGEST_FACT,) if name in facts}
+        known = facts if is_as_exported(folder, WEIGHTS_FILE) else known | seen
     try:
         return Direction(source, target, known)
     except ConfigError as error:

@@ -11,8 +11,9 @@ import torch
 from marian_folders import TAG, opus
 from small_models import LINES, small_model
 
-from dragoman.checkpoint import ModelFolder
+from dragoman.checkpoint import IMPORTED_FACT, LONGEST_FACT, TEXT_FACT, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
+from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import arrival as arrival_module
@@ -123,6 +124,21 @@ def test_there_and_back_is_the_same_model(tmp_path: Path) -> None:
         torch.testing.assert_close(back.model(source, target), loaded.model(source, target), atol=1e-4, rtol=0)
     texts = [[t.text for t in Translator(model).translate(LINES)] for model in (back, loaded)]
     assert texts[0] == texts[1]
+
+
+def test_weights_that_were_changed_elsewhere_lose_what_was_known_of_the_old_ones(tmp_path: Path) -> None:
+    facts = {"validation": {"bleu": 31.5}, "steps": 900, TEXT_FACT: "abc", LONGEST_FACT: 30}
+    loaded = small_model().with_facts(facts)
+    huggingface.write_model(loaded, tmp_path)
+    described = describe(loaded, "huggingface", [tmp_path / "model.safetensors"])
+    (tmp_path / "dragoman.json").write_bytes(described)
+    assert read_marian(tmp_path).loaded.direction == loaded.direction
+    changed(tmp_path, **{BIAS: torch.zeros(64)})
+    again = read_marian(tmp_path).loaded.direction
+    assert (again.source, again.target) == ("en", "ne")
+    assert again.facts == {IMPORTED_FACT: tmp_path.name, LONGEST_FACT: 30}
+    (tmp_path / "dragoman.json").write_bytes(describe(loaded, "huggingface"))
+    assert read_marian(tmp_path).loaded.direction == again, "where nothing tells"
 
 
 def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
