@@ -14,11 +14,23 @@ from dragoman.text.subword import JOINT_FILE
 
 _ARGOS_VERSION = "1.10"  # the first that puts characters together which subwords spell in bytes
 
+_ARGOS_CODES = {"fil": "tl", "no": "nb"}
+_ARGOS_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
+
+
+def argos_codes(loaded: ModelFolder) -> tuple[str, str]:
+    """Both languages as Argos calls them: packages only join where they have the same codes.
+
+    Raises:
+        DragomanError: babel is not installed.
+    """
+    return _argos_code(loaded.direction.source), _argos_code(loaded.direction.target)
+
 
 def package_name(loaded: ModelFolder, version: str) -> str:
     """The name that Argos itself would give the package, without its ending."""
-    direction = loaded.direction
-    return f"translate-{direction.source}_{direction.target}-{version.replace('.', '_')}"
+    source, target = argos_codes(loaded)
+    return f"translate-{source}_{target}-{version.replace('.', '_')}"
 
 
 def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, readme: str) -> None:
@@ -35,7 +47,7 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
         DragomanError: the model has a subword model for each language, or babel is not installed.
     """
     require_packable(loaded)
-    codes = (loaded.direction.source, loaded.direction.target)
+    codes = argos_codes(loaded)
     metadata = {
         "package_version": version,
         "argos_version": _ARGOS_VERSION,
@@ -47,7 +59,7 @@ def write_package(loaded: ModelFolder, model: Path, path: Path, version: str, re
     }
     folder, content = package_name(loaded, version), io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as package:
-        package.writestr(f"{folder}/metadata.json", json.dumps(metadata, indent=2, ensure_ascii=False) + "\n")
+        package.writestr(f"{folder}/metadata.json", json.dumps(metadata, indent=2) + "\n")  # read in any encoding
         package.writestr(f"{folder}/README.md", readme)
         package.writestr(f"{folder}/{JOINT_FILE}", loaded.vocabulary.source.serialized)
         for file in sorted(model.iterdir()):
@@ -67,9 +79,20 @@ def require_packable(loaded: ModelFolder) -> None:
         )
 
 
-def _english_name(code: str) -> str:
-    babel = needed("babel", "argos")
+def _argos_code(code: str) -> str:
+    """What Argos calls a language: by two letters where there are two, without its country."""
+    babel, (language, *rest) = needed("babel", "argos"), code.replace("_", "-").split("-")
     try:
-        return str(babel.Locale.parse(code.replace("-", "_")).english_name)
+        locale = babel.Locale.parse("_".join([language, *rest]))
     except (ValueError, babel.UnknownLocaleError):
         return code
+    if locale.language == "pt" and "BR" in map(str.upper, rest):
+        return "pb"
+    if locale.language == "zh" and locale.script == "Hant":
+        return "zt"
+    return _ARGOS_CODES.get(locale.language, str(locale.language))
+
+
+def _english_name(code: str) -> str:
+    babel = needed("babel", "argos")
+    return _ARGOS_NAMES.get(code) or str(babel.Locale("en").languages.get(code, code))

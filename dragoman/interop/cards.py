@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from dragoman.checkpoint import ModelFolder
+from dragoman.interop.argos import argos_codes
 from dragoman.interop.parity import Parity
 from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
@@ -114,17 +115,21 @@ def card(loaded: ModelFolder, target: str, quantization: str, parity: Parity, pa
         package: name of the Argos package.
     """
     codes = (loaded.direction.source, loaded.direction.target)
-    names = {"package": f"{package}.argosmodel", "from_code": codes[0], "to_code": codes[1]}
+    from_code, to_code = argos_codes(loaded) if target == "argos" else codes
+    names = {"package": f"{package}.argosmodel", "from_code": from_code, "to_code": to_code}
     program = _subwords(loaded.vocabulary, target) | {name: json.dumps(text) for name, text in names.items()}
     code = _CODE[target].format(**program, most=loaded.model.config.max_length)
-    beyond = "" if target == "argos" else "; what is beyond is left out"
+    most = f"of at most {loaded.model.config.max_length - 1:,} subwords"
+    taken = f"one sentence at a time, {most}; what is beyond is left out."
+    if target == "argos":
+        taken = f"any text: Argos finds the sentences, which are to be {most}."
     proof = "".join(f"- {line.strip()}\n" for line in parity.lines())
     return (
         f"---\nlanguage:\n- {json.dumps(codes[0])}\n- {json.dumps(codes[1])}\npipeline_tag: translation\n"
         f"library_name: {_LIBRARIES[target]}\ntags:\n- translation\n- dragoman\n---\n# {codes[0]} → {codes[1]}\n\n"
         f"{loaded.in_a_sentence()} Exported for {_NAMES[target]}, its weights in {quantization}. "
         f"With `pip install {_NEEDED[target]}`, in this folder:\n\n```python\n{code}\n```\n\n"
-        f"It takes one sentence at a time, of at most {loaded.model.config.max_length - 1:,} subwords{beyond}.\n\n"
+        f"It takes {taken}\n\n"
         f"## Proof\n\nBefore the export was written, it (*there*) and the model it was made from (*here*) translated "
         f"the same sentences, without a length penalty. Where weights are rounded, some translations differ.\n\n"
         f"{proof}\n## The model\n\n{loaded.table_of_facts()}"
