@@ -87,9 +87,10 @@ def _positions(config: ModelConfig, weights: Arrays, language: str) -> np.ndarra
     Left to itself, CTranslate2 would take sinusoids in two halves. Who asks for no other limit, as Argos does, can have
     it read and write beyond a small max_length, where it would otherwise stop with an error.
     """
-    if config.positions == "learned":
-        return weights[f"{language}_positions.table"]
-    return _array(sinusoids(max(config.max_length, _MOST_READ), config.d_model, config.positions))
+    rows = max(config.max_length, _MOST_READ)
+    if config.positions == "learned":  # beyond what it has learnt, all is as in the last place
+        return np.pad(weights[f"{language}_positions.table"], [(0, rows - config.max_length), (0, 0)], mode="edge")
+    return _array(sinusoids(rows, config.d_model, config.positions))
 
 
 def _pieces(subwords: SubwordModel) -> list[str]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from dragoman.inference.engine import Engine
 from dragoman.interop import ctranslate2
 from dragoman.interop.parity import Parity, Sample, prove
 from dragoman.interop.sides import CTranslate2Side
-from dragoman.model.transformer import Transformer
 from dragoman.text.subword import Vocabulary
 
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
@@ -103,12 +101,10 @@ def test_the_proof_notices_what_changes_no_translation(tmp_path: Path, monkeypat
     assert not parity.passed
 
 
-def test_its_own_limits_are_within_the_positions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("positions", ["interleaved", "halves", "learned"])
+def test_its_own_limits_are_within_the_positions(positions: str, tmp_path: Path) -> None:
     """Argos asks for no others."""
-    loaded = small_model()
-    short = Transformer(replace(loaded.model.config, max_length=16)).eval()
-    short.load_state_dict(loaded.model.state_dict())
-    ctranslate2.write_model(replace(loaded, model=short), tmp_path)
+    ctranslate2.write_model(small_model(positions=positions, max_length=64), tmp_path)
     translator = library.Translator(str(tmp_path), intra_threads=1)
-    (found,) = translator.translate_batch([["▁a"] * 2000], beam_size=1)
-    assert found.hypotheses[0]
+    (found,) = translator.translate_batch([["▁a"] * 2000], beam_size=1, min_decoding_length=256)
+    assert len(found.hypotheses[0]) == 256
