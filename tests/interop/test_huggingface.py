@@ -77,6 +77,25 @@ def test_generate_starts_and_ends_as_dragoman(tmp_path: Path) -> None:
     assert config["suppress_tokens"] == [0, 1, 2]
 
 
+def test_sentences_beside_longer_ones_are_translated_as_alone(tmp_path: Path) -> None:
+    """The proof knows no padding: it takes sentences of one length together."""
+    write_model(small_model(), tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    whole = tokenizer(LINES[:9], return_tensors="pt", padding=True)
+    assert (whole["attention_mask"].sum(dim=1).unique()).numel() > 3
+    start = torch.full((1, 1), BOS)
+    with torch.no_grad():
+        together = model(**whole, decoder_input_ids=start.expand(9, 1)).logits
+        every = model.generate(**whole, max_length=40)
+        for place, line in enumerate(LINES[:9]):
+            alone = tokenizer([line], return_tensors="pt")
+            expected = model(**alone, decoder_input_ids=start).logits[0]
+            torch.testing.assert_close(together[place], expected, atol=1e-5, rtol=1e-5)
+            (found,) = model.generate(**alone, max_length=40)
+            assert every[place][every[place] > EOS].tolist() == found[found > EOS].tolist()
+
+
 @pytest.mark.parametrize(("most", "seen", "limit"), [(64, 30, 64), (256, 30, 81), (256, None, 179)])
 def test_generate_stops_where_the_model_has_seen_nothing_so_long(
     most: int, seen: int | None, limit: int, tmp_path: Path

@@ -7,6 +7,7 @@ import pytest
 import torch
 from small_models import LINES, small_model
 
+from dragoman.config import BOS
 from dragoman.inference.engine import Engine
 from dragoman.interop import onnx
 from dragoman.interop.parity import Sample, prove
@@ -51,3 +52,19 @@ def test_the_graphs_take_any_number_and_length_of_sentences(tmp_path: Path) -> N
     keys, _ = encoder.run(None, {"source": padded})
     alone, _ = encoder.run(None, {"source": padded[:1, :4]})
     np.testing.assert_allclose(keys[:, :1, :, :4], alone, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_sentences_beside_longer_ones_are_translated_as_alone(tmp_path: Path) -> None:
+    """The proof knows no padding: it takes sentences of one length together."""
+    loaded = small_model()
+    onnx.write_model(loaded, tmp_path)
+    side = OnnxSide(tmp_path, Vocabulary.load(tmp_path))
+    sources = side.encode(LINES[:9])
+    assert len({len(source) for source in sources}) > 3
+    for beam in (1, 4):
+        alone = [side.search([source], beam, 40)[0] for source in sources]
+        assert side.search(sources, beam, 40) == alone
+    _, ours = side._step(torch.full((9,), BOS), side._start(sources))
+    apart = [side._step(torch.tensor([BOS]), side._start([source]))[1] for source in sources]
+    torch.testing.assert_close(ours, torch.cat(apart), atol=1e-5, rtol=1e-5)
