@@ -239,8 +239,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise DragomanError(f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a training run")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
-        if settings["model_type"] != "dragoman":
-            raise DragomanError(f"{folder}: a {settings['model_type']} model, not one of Dragoman's")
+        if (kind := settings["model_type"]) != "dragoman":
+            cure = f"; import it first: dragoman import {folder} --out MODEL" if kind == "marian" else ""
+            raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -309,6 +309,24 @@ def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
         read_marian(folder)
 
 
+def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
+    """As docs/exports.md says it is to."""
+    name, folder = str(opus(tmp_path / "hub")), str(tmp_path / "opus")
+    transformers.MarianMTModel.from_pretrained(name).save_pretrained(folder)
+    transformers.MarianTokenizer.from_pretrained(name).save_pretrained(folder)
+    there, here = (Translator(read_marian(Path(place)).loaded) for place in (name, folder))
+    assert [t.text for t in here.translate(LINES[:5])] == [t.text for t in there.translate(LINES[:5])]
+
+
+def test_a_folder_that_is_to_be_imported_first_says_so(tmp_path: Path) -> None:
+    folder = opus(tmp_path / "opus")
+    with pytest.raises(DragomanError, match=f"a marian model.*; import it first: dragoman import {folder} --out MODEL"):
+        ModelFolder.load(folder)
+    rewrite(folder / "config.json", model_type="bart")
+    with pytest.raises(DragomanError, match=r"a bart model, not one of Dragoman's$"):
+        ModelFolder.load(folder)
+
+
 def test_weights_in_several_files_are_refused_with_the_cure(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     model = transformers.MarianMTModel.from_pretrained(folder)
