@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 
@@ -164,10 +164,6 @@ class CTranslate2Engine:
             max_input_length=0,
         )
         return [list(result.log_probs) for result in found]
-
-    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> NoReturn:
-        """Refuse: CTranslate2 does not give the attention of all heads."""
-        raise DragomanError("CTranslate2 does not tell attention weights: use the model folder that it was made from")
 
     def decoder(self) -> None:
         """Nothing that processes would share."""

@@ -37,9 +37,6 @@ class SearchEngine(Protocol):
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """As Engine.score."""
 
-    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> AttentionMaps:
-        """As Engine.attention."""
-
     def decoder(self) -> object:
         """What the search depends on: another object where weights have changed."""
 

@@ -232,7 +232,8 @@ class Translator:
             DragomanError: a line is longer than the model can take.
             TypeError: sources or translations is one str.
         """
-        name = f"decoder.{self.aligning_layer(layer)}.cross_attention"
+        name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.engine
+        assert isinstance(engine, Engine)  # an exported model has been refused
         sides = (self.direction.source, self.direction.target)
         units = (unit_of(sides[0]), unit_of(sides[1])) if unit == "auto" else (unit, unit)
         refuse_str([sources, translations])
@@ -244,7 +245,7 @@ class Translator:
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
-            maps = self.engine.attention([encoded[i] for i in batch], [targets[i] for i in batch])
+            maps = engine.attention([encoded[i] for i in batch], [targets[i] for i in batch])
             return [
                 align_sentences(weights, encoded[i], targets[i], self.vocabulary, units)
                 for weights, i in zip(maps[name].cpu(), batch, strict=True)
