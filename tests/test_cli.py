@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RUN, Result, complaint, python, run, settings
+from command_calls import RUN, Result, complaint, python, run, settings
 
 import dragoman
 from dragoman.cli import VERBS

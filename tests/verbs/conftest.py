@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import run, train, write_text
+from command_calls import run, train, write_text
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import INPUT, SHORT, complaint, run, train
+from command_calls import INPUT, SHORT, complaint, run, train
 from sacrebleu.metrics import BLEU
 
 from dragoman.checkpoint import (

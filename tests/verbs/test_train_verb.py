@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from command_line import complaint, python, run, train
+from command_calls import complaint, python, run, train
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
 

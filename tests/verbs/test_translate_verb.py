@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import INPUT, SHORT, Result, complaint, python, run
+from command_calls import INPUT, SHORT, Result, complaint, python, run
 
 from dragoman.checkpoint import ModelFolder
 
