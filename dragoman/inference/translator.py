@@ -234,8 +234,7 @@ class Translator:
         """
         name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.engine
         assert isinstance(engine, Engine)  # an exported model has been refused
-        sides = (self.direction.source, self.direction.target)
-        units = (unit_of(sides[0]), unit_of(sides[1])) if unit == "auto" else (unit, unit)
+        units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         refuse_str([sources, translations])
         found = with_subwords(translations, self.vocabulary.target)
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
