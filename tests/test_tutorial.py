@@ -252,9 +252,11 @@ def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str
     split = lines[: next(i for i, line in enumerate(lines) if line.startswith("make"))]
     for command in split:
         perform(command)
-    sizes = [Path(f"{name}.fr").read_text(encoding="utf-8").count("\n") for name in ("test", "valid", "train")]
-    assert all(300 < size < 500 for size in sizes[:2])  # a tenth of so short a text
-    assert sum(sizes) == len(pairs)
+    test, valid, train = (list(read_pairs([name], "en", "fr")) for name in ("test", "valid", "train"))
+    assert all(300 < len(part) < 500 for part in (test, valid))  # a tenth of so short a text
+    left_out = set(pairs).difference(test, valid, train)
+    assert len(left_out) < 10
+    assert {target for _, target in left_out} <= {target for _, target in test + valid}
     for language in ("en", "fr"):  # an untrained model takes its time
         perform(f"head -n 20 test.{language} > few.{language} && mv few.{language} test.{language}")
     small = shlex.split(
