@@ -1,0 +1,32 @@
+"""A run whose text can be prepared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from small_texts import sentences, write_text
+
+from dragoman.config import TextConfig, TrainConfig
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> TrainConfig:
+    pairs = sentences()
+    return TrainConfig(
+        source="en",
+        target="de",
+        train=[write_text(tmp_path / "train", pairs[8:])],
+        valid=[write_text(tmp_path / "valid", [*pairs[:8], ("", "leer")])],
+        out=str(tmp_path / "out"),
+        text=TextConfig(vocab_size=320),
+    )
+
+
+@pytest.fixture
+def without_valid(config: TrainConfig, tmp_path: Path) -> TrainConfig:
+    """Each source sentence with two translations."""
+    pairs = sentences()
+    write_text(tmp_path / "train", [*pairs, *((source, target + " !") for source, target in pairs)])
+    return replace(config, valid=[])
