@@ -73,3 +73,8 @@ def flip(data: bytes) -> bytes:
     """One bit in the middle is another."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 0x10]) + data[middle + 1 :]
+
+
+def refuse(*args: object, **kwargs: object) -> NoReturn:
+    """What a place says that may not be touched."""
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

@@ -1,0 +1,16 @@
+"""A saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .small_folders import model_folder
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    model_folder().save(folder)
+    return folder

@@ -1,0 +1,92 @@
+"""The mean of checkpoints, and what is not averaged or overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from faults import complaint, cut
+
+from dragoman.checkpoint import (
+    AVERAGE_FACT,
+    ModelFolder,
+    average_weights,
+    checkpoint_path,
+    list_checkpoints,
+    read_weights,
+    refuse_to_overwrite,
+    save_weights,
+)
+
+from .small_folders import same
+
+
+def random_weights(path: Path, seed: int) -> Path:
+    generator = torch.Generator().manual_seed(seed)
+    weights = {name: torch.randn(shape, generator=generator) for name, shape in (("a", (3, 4)), ("b", (5,)))}
+    save_weights(weights, path)
+    return path
+
+
+@pytest.fixture
+def checkpoints(tmp_path: Path) -> list[Path]:
+    return [random_weights(checkpoint_path(tmp_path, step), step) for step in (5, 10, 15)]
+
+
+def test_the_average_is_the_arithmetic_mean(checkpoints: list[Path]) -> None:
+    each = [read_weights(path) for path in checkpoints]
+    average = average_weights(checkpoints)
+    assert average.keys() == each[0].keys()
+    for name, weight in average.items():
+        torch.testing.assert_close(weight, torch.stack([weights[name] for weights in each]).mean(dim=0))
+
+
+def test_the_average_does_not_depend_on_the_order(checkpoints: list[Path]) -> None:
+    forwards, backwards = average_weights(checkpoints), average_weights(checkpoints[::-1])
+    for name, weight in forwards.items():
+        torch.testing.assert_close(weight, backwards[name], rtol=1e-7, atol=1e-8)
+
+
+def test_the_average_of_one_checkpoint_or_of_equal_ones_is_that_checkpoint(checkpoints: list[Path]) -> None:
+    assert same(average_weights(checkpoints[:1]), read_weights(checkpoints[0]))
+    assert same(average_weights([checkpoints[0]] * 4), read_weights(checkpoints[0]))
+
+
+def test_checkpoints_of_different_models_have_no_average(checkpoints: list[Path]) -> None:
+    for weights in ({"a": torch.zeros(3, 4)}, {"a": torch.zeros(4, 3), "b": torch.zeros(5)}):
+        save_weights(weights, checkpoints[1])
+        assert str(checkpoints[1]) in complaint(lambda: average_weights(checkpoints))
+
+
+def test_nothing_has_no_average() -> None:
+    complaint(lambda: average_weights([]))
+
+
+def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path]) -> None:
+    checkpoints[2].write_bytes(cut(checkpoints[2].read_bytes()))
+    assert str(checkpoints[2]) in complaint(lambda: average_weights(checkpoints))
+
+
+@pytest.mark.parametrize("name", ["train.yaml", ".lock", "checkpoints", "sentencepiece.model", "source.spm"])
+def test_an_average_is_not_saved_among_the_files_of_a_run_that_is_not_done(name: str, tmp_path: Path) -> None:
+    refuse_to_overwrite(tmp_path)
+    (tmp_path / name).touch()
+    assert f"already has {name}; choose another --out" in complaint(lambda: refuse_to_overwrite(tmp_path))
+
+
+def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:
+    assert "already has model.safetensors and config.json" in complaint(lambda: refuse_to_overwrite(saved))
+    ModelFolder.load(saved).with_facts({AVERAGE_FACT: "step-00000010"}).save(saved)
+    refuse_to_overwrite(saved)
+    (saved / "model.safetensors").unlink()
+    refuse_to_overwrite(saved)  # its saving was interrupted
+
+
+def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path) -> None:
+    steps = [30, 4, 1000, 99_999_999]
+    paths = {step: random_weights(checkpoint_path(tmp_path, step), 1) for step in steps}
+    for name in ("step-0000007.safetensors.partial", "step-x.safetensors", "state-000001-0123456789abcdef.pt"):
+        (tmp_path / "checkpoints" / name).touch()
+    assert list_checkpoints(tmp_path) == [paths[step] for step in sorted(steps)]
+    assert list_checkpoints(tmp_path / "nowhere") == []

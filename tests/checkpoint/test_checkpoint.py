@@ -1,0 +1,209 @@
+"""The model folder: what was saved comes back, what is damaged is named, and a failure costs nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from faults import complaint, contents, full_disk, refuse
+
+from dragoman.checkpoint import (
+    Direction,
+    ModelFolder,
+    fingerprint,
+    read_weights,
+    remove_run,
+    save_weights,
+)
+
+from .small_folders import change_config, model_folder, parameters, same
+
+# ---- save and load
+
+
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+@pytest.mark.parametrize("settings", [{}, {"tie_softmax": False}, {"positions": "learned", "norm": "pre"}])
+def test_a_saved_model_comes_back_the_same(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    folder = model_folder(kind, **settings)
+    folder.save(tmp_path / "model")
+    loaded = ModelFolder.load(tmp_path / "model")
+    assert same(parameters(loaded.model), parameters(folder.model))
+    assert loaded.vocabulary.files() == folder.vocabulary.files()
+    assert loaded.direction == folder.direction
+    assert loaded.model.config == folder.model.config
+
+
+def test_a_loaded_model_computes_the_same_logits(saved: Path) -> None:
+    source, target = torch.randint(4, 280, (2, 7)), torch.randint(4, 280, (2, 5))
+    first, second = model_folder().model, ModelFolder.load(saved).model
+    assert not second.training
+    assert torch.equal(first(source, target), second(source, target))
+
+
+def test_tied_weights_are_tied_again_and_stored_once(saved: Path) -> None:
+    model = ModelFolder.load(saved).model
+    assert model.softmax.weight is model.target_embedding.weight
+    assert model.source_embedding is model.target_embedding
+    values = sum(weight.numel() for weight in read_weights(saved / "model.safetensors").values())
+    assert values == model.num_parameters
+
+
+def test_the_fingerprint_is_that_of_the_numbers_and_not_of_the_file(saved: Path, tmp_path: Path) -> None:
+    weights = read_weights(saved / "model.safetensors")
+    known = fingerprint(saved / "model.safetensors")
+    save_weights(dict(reversed(weights.items())), tmp_path / "again.safetensors")
+    assert fingerprint(tmp_path / "again.safetensors") == known
+    safetensors.torch.save_file(weights, tmp_path / "bare.safetensors")
+    assert fingerprint(tmp_path / "bare.safetensors") == known
+    first = next(iter(weights))
+    weights[first].view(-1)[0] += 1e-6
+    save_weights(weights, tmp_path / "other.safetensors")
+    assert fingerprint(tmp_path / "other.safetensors") != known
+
+
+def test_saving_again_replaces_the_model(saved: Path) -> None:
+    other = model_folder(seed=2)
+    other.save(saved)
+    assert same(parameters(ModelFolder.load(saved).model), parameters(other.model))
+
+
+def test_weights_are_saved_in_full_precision_whatever_they_were_computed_in(tmp_path: Path) -> None:
+    save_weights({"w": torch.tensor([1.5, -2.0], dtype=torch.bfloat16)}, tmp_path / "w.safetensors")
+    (weight,) = read_weights(tmp_path / "w.safetensors").values()
+    assert weight.dtype == torch.float32
+    assert weight.tolist() == [1.5, -2.0]
+
+
+def test_new_facts_join_the_known_ones(saved: Path) -> None:
+    folder = ModelFolder.load(saved).with_facts({"steps": 13, "bleu": 30.5})
+    assert folder.direction.facts == {"steps": 13, "note": "größer", "bleu": 30.5}
+    folder.save(saved)
+    assert ModelFolder.load(saved).direction.facts == folder.direction.facts
+    assert "30.5" in (saved / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_folder_holds_what_it_promises_and_nothing_else(saved: Path) -> None:
+    expected = {"config.json", "model.safetensors", "sentencepiece.model", "README.md"}
+    assert {path.name for path in saved.iterdir()} == expected
+
+
+def test_subwords_of_an_earlier_model_go_with_it(saved: Path) -> None:
+    other = model_folder("separate")
+    other.save(saved)
+    assert {path.name for path in saved.iterdir()} == {
+        "config.json", "model.safetensors", "source.spm", "target.spm", "README.md",
+    }  # fmt: skip
+    assert ModelFolder.load(saved).vocabulary.files() == other.vocabulary.files()
+
+
+def test_subwords_that_the_model_was_not_saved_with_are_refused(tmp_path: Path) -> None:
+    """As after a copy over an earlier model."""
+    folder = model_folder("separate")
+    folder.save(tmp_path)
+    joint = tmp_path / "sentencepiece.model"
+    joint.write_bytes(folder.vocabulary.source.serialized)
+    assert "sentencepiece.model: of another model" in complaint(lambda: ModelFolder.load(tmp_path))
+    joint.unlink()
+    assert ModelFolder.load(tmp_path).vocabulary.files() == folder.vocabulary.files()
+
+
+@pytest.mark.parametrize("code", ['en"); print("', "../en", "e\nn", "", "a b", "e\\n"])
+def test_what_is_no_language_code_is_refused(code: str, saved: Path) -> None:
+    change_config(saved, source=code)
+    assert "is no language code" in complaint(lambda: ModelFolder.load(saved))
+    for good in ("en", "pt-BR", "zh_TW", "de.clean", "中文"):
+        assert Direction(good, "x").source == good
+
+
+# ---- failures while writing
+
+
+def test_a_model_that_cannot_be_saved_leaves_the_earlier_one_usable(saved: Path) -> None:
+    before = contents(saved)
+    with full_disk(2000):
+        complaint(lambda: model_folder(seed=2).save(saved))
+    assert contents(saved).keys() == before.keys()
+    assert same(parameters(ModelFolder.load(saved).model), parameters(model_folder().model))
+
+
+def test_a_new_folder_is_no_model_before_its_weights_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = Path.replace
+
+    def crash(partial: Path, final: Path) -> Path:
+        if final.name == "model.safetensors":
+            raise KeyboardInterrupt
+        return rename(partial, final)
+
+    monkeypatch.setattr(Path, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        model_folder().save(tmp_path / "model")
+    assert (tmp_path / "model" / "config.json").is_file()
+    assert "model.safetensors" in complaint(lambda: ModelFolder.load(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_failure_at_any_file_leaves_the_model_of_another_shape_whole(
+    number: int, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, calls = contents(saved), []
+
+    def fail(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == number + 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    complaint(lambda: model_folder("separate", positions="learned").save(saved))
+    assert contents(saved) == before
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    assert str(tmp_path / "file") in complaint(lambda: model_folder().save(tmp_path / "file"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda path, mode: False)
+        assert "read-only" in complaint(lambda: model_folder().save(tmp_path / "model"))
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert "Permission denied" in complaint(lambda: model_folder().save(tmp_path / "other"))
+
+
+def test_a_folder_keeps_its_model_while_a_copy_learns_more(saved: Path) -> None:
+    folder = ModelFolder.load(saved)
+    copy = replace(folder, model=model_folder(seed=2).model).with_facts({"new": 1})
+    assert "new" not in folder.direction.facts
+    assert not same(parameters(copy.model), parameters(folder.model))
+
+
+def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: Path) -> None:
+    facts = {"fine-tuned from": {"folder": "parent", "validation": {"bleu": 9.5}}, "odd": "a|b"}
+    model_folder().with_facts(facts).save(tmp_path)
+    rows = [row for row in (tmp_path / "README.md").read_text(encoding="utf-8").split("\n") if row.startswith("| ")]
+    assert "| fine-tuned from | folder: parent<br>validation: bleu: 9.5 |" in rows
+    assert "| odd | a\\|b |" in rows
+
+
+# ---- beginning again
+
+
+def test_removing_a_run_leaves_what_is_not_its_own(saved: Path) -> None:
+    for name in ("data/train/store.json", "tensorboard/events", "checkpoints/state-000001-0123456789abcdef.pt"):
+        (saved / name).parent.mkdir(parents=True, exist_ok=True)
+        (saved / name).touch()
+    for name in ("metrics.jsonl", "train.yaml", "check.json", "heldout.en", "heldout.de"):
+        (saved / name).touch()
+    for name in ("train.en", "notes.txt", "mine/model.safetensors"):
+        (saved / name).parent.mkdir(exist_ok=True)
+        (saved / name).write_text("precious")
+    remove_run(saved)
+    assert {str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file()} == {
+        "train.en",
+        "notes.txt",
+        "mine/model.safetensors",
+    }
+    remove_run(saved)  # nothing is left to remove

@@ -1,0 +1,257 @@
+"""Models that are damaged, or not what they say, are named and never half loaded."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import safetensors.torch
+import torch
+from faults import complaint, cut, cut_header, empty, grow, refuse, zero
+from torch import Tensor
+
+from dragoman.checkpoint import (
+    ModelFolder,
+    fingerprint,
+    put_weights,
+    read_weights,
+)
+from dragoman.config import TextConfig
+from dragoman.model.transformer import Transformer
+from dragoman.text.subword import Vocabulary
+
+from .small_folders import SIDES, change_config, model_folder, parameters, same, vocabulary
+
+
+def flip_length(data: bytes) -> bytes:
+    return bytes([data[0] ^ 0x10]) + data[1:]
+
+
+def flip_header(data: bytes) -> bytes:
+    return data[:60] + bytes([data[60] ^ 0x80]) + data[61:]
+
+
+@pytest.mark.parametrize("damage", [cut, cut_header, empty, flip_length, flip_header, zero, grow])
+def test_damaged_weights_are_named(damage: Callable[[bytes], bytes], saved: Path) -> None:
+    path = saved / "model.safetensors"
+    path.write_bytes(damage(path.read_bytes()))
+    assert str(path) in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_flipped_bit_among_the_numbers_is_noticed(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1000] ^= 0x40
+    path.write_bytes(data)
+    assert str(path) in complaint(lambda: ModelFolder.load(saved))
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    weights = safetensors.torch.load_file(path)
+    change(weights)
+    safetensors.torch.save_file(weights, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda weights: weights.pop(max(weights)), "missing"),
+        (lambda weights: weights.update(extra=torch.zeros(1)), "extra is unknown"),
+        (lambda weights: weights.update({max(weights): torch.zeros(3)}), r"(3,)"),
+        (lambda weights: weights.clear(), "missing"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named_with_their_tensor(
+    change: Callable[[dict[str, Tensor]], object], said: str, saved: Path
+) -> None:
+    rewrite(saved / "model.safetensors", change)
+    message = complaint(lambda: ModelFolder.load(saved))
+    assert str(saved / "model.safetensors") in message
+    assert said in message
+
+
+def put_into(model: Transformer, path: Path) -> None:
+    put_weights(model, read_weights(path), path)
+
+
+def test_weights_in_bf16_are_read_but_not_taken_for_ours(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    halves = {name: weight.bfloat16() for name, weight in read_weights(path).items()}
+    safetensors.torch.save_file(halves, path)
+    assert {weight.dtype for weight in read_weights(path).values()} == {torch.bfloat16}
+    assert len(fingerprint(path)) == 64
+    safetensors.torch.save_file(halves, path, metadata={"sha256": fingerprint(path)})
+    assert "its checksum differs" in complaint(lambda: read_weights(path))
+
+
+def test_weights_that_do_not_fit_leave_the_model_as_it_was(saved: Path) -> None:
+    model = model_folder(seed=2).model
+    before = {name: weight.clone() for name, weight in parameters(model).items()}
+    rewrite(saved / "model.safetensors", lambda weights: weights.update({max(weights): torch.zeros(3)}))
+    complaint(lambda: put_into(model, saved / "model.safetensors"))
+    assert same(parameters(model), before)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused_and_the_model_stays_as_it_was(value: float, saved: Path) -> None:
+    model = model_folder(seed=2).model
+    before = {name: weight.clone() for name, weight in parameters(model).items()}
+    name = max(before)
+    rewrite(saved / "model.safetensors", lambda weights: weights[name].view(-1)[0].fill_(value))
+    message = complaint(lambda: put_into(model, saved / "model.safetensors"))
+    assert str(saved / "model.safetensors") in message
+    assert name in message
+    assert same(parameters(model), before)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "sentencepiece.model"])
+def test_a_missing_file_is_named(name: str, saved: Path) -> None:
+    (saved / name).unlink()
+    message = complaint(lambda: ModelFolder.load(saved))
+    assert str(saved) in message
+    assert name in message or "source.spm" in message
+
+
+def test_a_missing_folder_and_a_file_are_no_model(saved: Path, tmp_path: Path) -> None:
+    for path in (tmp_path / "nowhere", saved / "config.json"):
+        assert str(path) in complaint(lambda path=path: ModelFolder.load(path))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "null", "{}", '{"model_type": "dragoman"}', '{"model_type": "dragoman", "model": []}', "\xff"],
+)
+def test_a_damaged_configuration_is_named(content: str, saved: Path) -> None:
+    (saved / "config.json").write_bytes(content.encode("latin-1"))
+    assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.parametrize("change", [{"source": 3}, {"target": None}, {"facts": []}, {"facts": "text"}], ids=str)
+def test_a_configuration_with_values_of_the_wrong_kind_is_named(change: dict[str, Any], saved: Path) -> None:
+    settings = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(settings | change))
+    assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_configuration_that_can_not_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", refuse)
+    message = complaint(lambda: ModelFolder.load(saved))
+    assert str(saved / "config.json") in message
+    assert "Permission denied" in message
+
+
+def test_the_configuration_of_another_kind_of_model_is_named(saved: Path) -> None:
+    (saved / "config.json").write_text('{"model_type": "marian", "d_model": 512}')
+    assert "marian" in complaint(lambda: ModelFolder.load(saved))
+
+
+def edit_model(folder: Path, **values: Any) -> None:
+    settings = json.loads((folder / "config.json").read_text())
+    settings["model"] |= values
+    (folder / "config.json").write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"d_model": 0},
+        {"d_model": "wide"},
+        {"dropout": 2},
+        {"unheard_of": 1},
+        {"num_heads": None},
+        {"d_model": 8.0},
+        {"activation": "tanh"},
+    ],
+)
+def test_an_impossible_configuration_is_named(values: dict[str, Any], saved: Path) -> None:
+    edit_model(saved, **values)
+    try:
+        message = complaint(lambda: ModelFolder.load(saved))
+    except (TypeError, KeyError) as error:
+        pytest.fail(f"not caught: {error!r}")
+    assert str(saved / "config.json") in message
+
+
+def test_weights_of_another_shape_than_the_configuration_are_named(saved: Path) -> None:
+    edit_model(saved, d_model=16)
+    assert str(saved / "model.safetensors") in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_subword_model_of_another_size_is_named(saved: Path) -> None:
+    (saved / "sentencepiece.model").write_bytes(vocabulary(size=310).source.serialized)
+    message = complaint(lambda: ModelFolder.load(saved))
+    assert str(saved) in message
+    assert "subword" in message
+
+
+def test_a_damaged_subword_model_is_named(saved: Path) -> None:
+    (saved / "sentencepiece.model").write_bytes(b"nonsense")
+    assert str(saved / "sentencepiece.model") in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_weights_read_as_another_type_are_noticed_although_their_bytes_are_the_same(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes().replace(b'"F32"', b'"I32"', 1))
+    assert "damaged" in complaint(lambda: read_weights(path))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(value: float, tmp_path: Path) -> None:
+    folder = model_folder()
+    with torch.no_grad():
+        next(folder.model.parameters())[0, 0] = value
+    folder.save(tmp_path / "model")
+    assert "no numbers" in complaint(lambda: ModelFolder.load(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("data", [b"[" * 100_000, b"\xff", b"[]", b"null"])
+def test_a_configuration_that_is_none_is_named(data: bytes, saved: Path) -> None:
+    (saved / "config.json").write_bytes(data)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.parametrize("changes", [{"target": 1}, {"source": None}, {"facts": [1]}, {"facts": None}])
+def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: Path) -> None:
+    change_config(saved, **changes)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", ["num_encoder_layers", "num_decoder_layers", "d_ff", "d_model", "max_length"])
+def test_a_configuration_of_a_gigantic_model_costs_neither_time_nor_memory(name: str, saved: Path) -> None:
+    change_config(saved, **{name: 10**12})
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("length", [10**8, 10**30])
+def test_a_table_of_positions_beyond_all_memory_is_not_made(length: int, saved: Path) -> None:
+    change_config(saved, max_length=length)
+    assert "beyond all memory" in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_subwords_of_another_model_of_the_same_size_are_noticed(saved: Path) -> None:
+    others = Vocabulary.learn((SIDES[1], SIDES[0]), TextConfig(vocab_size=300, subwords="unigram"))
+    (saved / "sentencepiece.model").write_bytes(others.source.serialized)
+    assert "sentencepiece.model: damaged, or of another model" in complaint(lambda: ModelFolder.load(saved))
+
+
+def test_a_folder_without_checksums_is_none_the_worse(saved: Path) -> None:
+    path = saved / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    del settings["checksums"]
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    assert same(parameters(ModelFolder.load(saved).model), parameters(model_folder().model))
+
+
+def test_a_configuration_that_cannot_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object, **settings: object) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(Path, "read_text", broken)
+    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
