@@ -93,12 +93,17 @@ def _placed(config: SplitConfig, share: float) -> Iterator[tuple[str, Pair]]:
 
 
 def _fold(sentence: str) -> str:
-    """A sentence's letters and digits, in lower case and normal form C; what has none stays as it is.
+    """A sentence's letters with their marks and digits, in lower case and normal form C; what has none stays as it is.
 
     The doctor leaves out digits as well when it looks for what is almost held out. Here that would take all the
     sentences that differ in a number alone for one, and "Room 12" and its like for too large a share of the text.
     """
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFC", sentence).casefold())) or sentence
+    return "".join(filter(_tells_apart, unicodedata.normalize("NFC", sentence).casefold())) or sentence
+
+
+def _tells_apart(character: str) -> bool:
+    """Vowel signs are marks: without them many words of Indic scripts and Thai would be the same."""
+    return character.isalnum() or unicodedata.category(character).startswith("M")
 
 
 def _say(line: str) -> None:

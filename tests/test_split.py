@@ -100,6 +100,15 @@ def test_a_source_is_the_same_however_its_accents_are_written(tmp_path: Path) ->
     assert not sources["valid"] & sources["test"]
 
 
+def test_vowel_signs_tell_sentences_apart(tmp_path: Path) -> None:
+    """Words of Devanagari that differ in a vowel sign alone are other words, and no reason to leave a pair out."""
+    signs = [chr(code) for code in range(0x93E, 0x94D)]
+    words = [f"क{one}ल{two}म{three}" for one in signs for two in signs for three in signs]
+    found = divide(tmp_path / "out", write(tmp_path / "text.tsv", [(word, word[::-1]) for word in words]))
+    assert sum(map(len, found.values())) == len(words)
+    assert all(len(pairs) > 100 for pairs in found.values())
+
+
 def test_windows_lines_marks_and_empty_sides_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for language, place in (("en", 0), ("fr", 1)):
         lines = [pair[place] for pair in TEXT]

@@ -2,200 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from browsers import (
+    BLOCKS,
+    HEADS,
+    LAYERS,
+    MEAN,
+    PRECISE,
+    SENTENCE,
+    ActionChains,
+    By,
+    Keys,
+    build,
+    chips,
+    choose,
+    complaints,
+    expected,
+    lit,
+    readout,
+    show,
+    shown_map,
+)
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import BOS, EOS, ModelConfig, SearchConfig, TextConfig
+from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection
-from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
-
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-except ImportError:  # the tests say so
-    webdriver = None  # type: ignore[assignment]
 
 pytestmark = pytest.mark.slow
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1280,900"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
-    "--force-prefers-reduced-motion",
-)
-WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
-LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
-SCRIPTS = ["我妈妈在花园里看书。", "أمي تقرأ كتابا في الحديقة.", "אמא שלי קוראת ספר בגינה."]
-HOSTILE = "<script>window.hacked=1</script> </script><img src=x onerror=window.hacked=1> \"' &lt; <!-- \u202e"
-SENTENCE = "the old dog sees a green bird"
-LAYERS = {"encoder": 2, "decoder": 3}
-HEADS = 4
-MEAN = -1
-BLOCKS = {
-    "cross": "decoder.{}.cross_attention",
-    "decoder": "decoder.{}.self_attention",
-    "encoder": "encoder.{}.self_attention",
-}
-PRECISE = 1e-4
-
-
-def missing(reason: str) -> None:
-    """Skip, but not where these tests must run."""
-    if os.environ.get("CI"):
-        pytest.fail(f"no browser tests: {reason}")
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if webdriver is None:
-        missing("selenium is not installed; pip install 'dragoman[dev]'")
-    if program is None or driver is None:
-        missing("there is no chromium or google-chrome with its chromedriver on the path")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ARGUMENTS:
-        options.add_argument(argument)
-    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield running
-    running.quit()
-
-
-def build(layers: dict[str, int] = LAYERS) -> Translator:
-    """A translator with random weights, sharp enough for its heads to look at different things."""
-    torch.manual_seed(3)
-    reverse = [line[::-1] for line in LINES]
-    vocabulary = Vocabulary.learn(([*LINES, *SCRIPTS], [*reverse, *SCRIPTS]), TextConfig(vocab_size=380))
-    config = ModelConfig(
-        d_model=32,
-        d_ff=64,
-        num_heads=HEADS,
-        num_encoder_layers=layers["encoder"],
-        num_decoder_layers=layers["decoder"],
-        max_length=256,
-        source_vocab_size=len(vocabulary.source),
-        target_vocab_size=len(vocabulary.target),
-    )
-    model = Transformer(config)
-    with torch.no_grad():
-        model.softmax.weight.mul_(3.0)
-        for name, parameter in model.named_parameters():
-            if ".query." in name or ".key." in name:
-                parameter.mul_(4.0)
-    return Translator(ModelFolder(model.eval(), vocabulary, Direction("en", "ne")))
-
-
-@pytest.fixture(scope="module")
-def translator() -> Translator:
-    return build()
-
-
-@pytest.fixture(scope="module")
-def inspection(translator: Translator) -> Inspection:
-    return translator.inspect(SENTENCE, SearchConfig(max_length=5), translation=SENTENCE[::-1])
-
-
-@pytest.fixture(scope="module")
-def weights(translator: Translator) -> dict[str, Tensor]:
-    """An explicit forward pass: each block's weights by name, (H, T, S)."""
-    (source,) = translator.vocabulary.source.encode([SENTENCE])
-    (target,) = translator.vocabulary.target.encode([SENTENCE[::-1]])
-    maps: dict[str, Tensor] = {}
-    with torch.no_grad():
-        translator.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]), maps)
-    return {name: block[0] for name, block in maps.items()}
-
-
-def expected(weights: dict[str, Tensor], kind: str, layer: int, head: int) -> Tensor:
-    block = weights[BLOCKS[kind].format(layer)]
-    return block.mean(0) if head == MEAN else block[head]
-
-
-def show(browser: Any, page: str, folder: Path, width: int = 1280) -> None:
-    """Open a page from disk, in a window of this width, and wait until it is ready."""
-    path = folder / "page.html"
-    path.write_text(page, encoding="utf-8")
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get(path.as_uri())
-    wait(browser)
-
-
-def wait(browser: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not browser.execute_script("return 'ready' in document.documentElement.dataset"):
-        assert time.monotonic() < end, "the page does not get ready"
-        time.sleep(0.02)
-
-
-def complaints(browser: Any) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
-
-
-def choose(browser: Any, kind: str, layer: int, head: int) -> None:
-    browser.execute_script(
-        """const [kind, layer, head] = arguments;
-        document.querySelector(`#kinds [value=${kind}]`).click();
-        for (const [name, value] of [["layer", layer], ["head-number", head]]) {
-          const menu = document.getElementById(name);
-          menu.value = value;
-          menu.dispatchEvent(new Event("change"));
-        }""",
-        kind,
-        layer,
-        head,
-    )
-
-
-def shown_map(browser: Any) -> list[list[float | None]]:
-    """Point at every cell of the heat map and read what it says; None where it says that the cell is masked."""
-    return browser.execute_script(  # type: ignore[no-any-return]
-        """const cells = document.querySelector(".heat-cells");
-        const rows = document.querySelectorAll(".heat-rows .label").length;
-        const columns = document.querySelectorAll(".heat-columns .label").length;
-        cells.scrollIntoView();
-        const { left, top, width, height } = cells.getBoundingClientRect();
-        const read = (row, column) => {
-          const at = { clientX: left + (column + 0.5) * width / columns, clientY: top + (row + 0.5) * height / rows };
-          cells.dispatchEvent(new PointerEvent("pointermove", { pointerType: "mouse", ...at }));
-          const readout = document.getElementById("heat-readout");
-          const number = readout.querySelector(".number");
-          return number ? Number(number.textContent) : readout.textContent.includes("masked") ? null : NaN;
-        };
-        return Array.from({ length: rows }, (_, i) => Array.from({ length: columns }, (_, j) => read(i, j)));"""
-    )
-
-
-def lit(browser: Any, side: str) -> list[float | None]:
-    """The weights on the chips of a side; None for a chip that is not lit."""
-    script = (
-        "return [...document.querySelectorAll(arguments[0])].map((c) => c.dataset.weight ? +c.dataset.weight : null)"
-    )
-    return browser.execute_script(script, f".chips.{side} .chip")  # type: ignore[no-any-return]
-
-
-def chips(browser: Any, side: str) -> list[Any]:
-    return browser.find_elements(By.CSS_SELECTOR, f".chips.{side} button.chip")  # type: ignore[no-any-return]
-
-
-def readout(browser: Any, name: str) -> str:
-    return browser.execute_script("return document.getElementById(arguments[0]).textContent", name)  # type: ignore[no-any-return]
 
 
 def test_it_opens_from_disk_without_a_word_of_complaint(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
@@ -371,131 +209,3 @@ def test_probabilities_candidates_and_tree_are_the_record_s(
         assert sorted(ends) == sorted(f"#{node.candidate + 1}" for node in record.tree if node.candidate >= 0)
         links = browser.find_elements(By.CSS_SELECTOR, ".links path")
         assert len(links) == len(record.alignment)
-
-
-def test_lanes_of_the_tree_never_collide(browser: Any, translator: Translator, tmp_path: Path) -> None:
-    record = translator.inspect(SENTENCE, SearchConfig(beam=4, max_length=40))
-    show(browser, record.to_html(), tmp_path)
-    places = browser.execute_script(
-        "return [...document.querySelectorAll('.tree .node')].map((n) => `${n.style.gridColumn} ${n.style.gridRow}`)"
-    )
-    assert len(places) == len(set(places)) == len(record.tree) + 1
-    columns = [int(place.split()[0]) for place in places[1:]]
-    assert columns == [node.depth + 2 for node in record.tree]
-
-
-def test_hostile_text_stays_text(browser: Any, translator: Translator, tmp_path: Path) -> None:
-    record = translator.inspect(HOSTILE, SearchConfig(max_length=4), translation=HOSTILE)
-    complaints(browser)
-    show(browser, record.to_html(), tmp_path)
-    for kind in BLOCKS:
-        choose(browser, kind, 0, 0)
-        ActionChains(browser).move_to_element(chips(browser, "target")[2]).perform()
-    visible = HOSTILE.replace("\u202e", "⟨U+202E⟩")
-    assert browser.execute_script("return typeof window.hacked") == "undefined"
-    assert browser.execute_script("return document.getElementById('source-text').textContent") == visible
-    assert browser.execute_script("return document.title") == f"{visible} → {visible}"
-    assert browser.execute_script("return document.querySelectorAll('script, img').length") == 2
-    assert complaints(browser) == []
-
-
-def overflow(browser: Any) -> int:
-    return browser.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")  # type: ignore[no-any-return]
-
-
-def test_nothing_sticks_out_of_a_phone(
-    browser: Any, inspection: Inspection, translator: Translator, tmp_path: Path
-) -> None:
-    unbroken = translator.inspect("dog" * 60, SearchConfig(max_length=4), translation="cat" * 60)
-    for record in (inspection, unbroken):
-        show(browser, record.to_html(), tmp_path, width=390)
-        for kind in BLOCKS:
-            choose(browser, kind, 0, MEAN)
-            assert overflow(browser) == 0
-            assert browser.execute_script("return innerWidth") == 390  # or the phone would have zoomed out
-        browser.execute_script("for (const help of document.querySelectorAll('details')) help.open = true")
-        assert overflow(browser) == 0
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_every_word_stands_out_from_its_ground(
-    browser: Any, inspection: Inspection, tmp_path: Path, dark: bool
-) -> None:
-    show(browser, inspection.to_html(), tmp_path)
-    if browser.execute_script("return theme()") != ("dark" if dark else "light"):
-        browser.find_element(By.ID, "theme").click()
-    assert browser.execute_script("return theme()") == ("dark" if dark else "light")
-    browser.execute_script("for (const help of document.querySelectorAll('details')) help.open = true")
-    time.sleep(0.3)  # colours change softly
-    faint = browser.execute_script(
-        """const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
-        const ground = (node) => {
-          for (let at = node; at; at = at.parentElement) {
-            const colour = numbers(getComputedStyle(at).backgroundColor);
-            if (colour.length === 3 || colour[3] === 1) return colour;
-          }
-        };
-        const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        const found = [];
-        for (const node of document.body.querySelectorAll("*:not(script, style, option)")) {
-          if (![...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
-          const back = ground(node);
-          const contrast = ratio(luminance(numbers(getComputedStyle(node).color)), luminance(back));
-          if (contrast < 4.5) found.push([node.className, node.textContent, contrast]);
-        }
-        return found;"""
-    )
-    assert faint == []
-
-
-def test_it_works_inside_a_notebook(
-    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
-) -> None:
-    complaints(browser)
-    path = tmp_path / "notebook.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8>{inspection._repr_html_()}", encoding="utf-8")
-    browser.get(path.as_uri())
-    browser.switch_to.frame(0)
-    wait(browser)
-    choose(browser, "cross", 0, 1)
-    ActionChains(browser).move_to_element(chips(browser, "target")[1]).perform()
-    assert lit(browser, "source") == pytest.approx(expected(weights, "cross", 0, 1)[1].tolist(), abs=PRECISE)
-    browser.find_element(By.CSS_SELECTOR, "#sections a[href='#beam']").click()
-    assert browser.execute_script("return document.activeElement.id") == "beam-heading"
-    assert browser.execute_script("return location.href") == "about:srcdoc"
-    browser.switch_to.default_content()
-    assert complaints(browser) == []
-
-
-def test_two_hundred_subwords_answer_within_seconds(browser: Any, translator: Translator, tmp_path: Path) -> None:
-    long = " ".join((WORDS * 20)[:102])
-    record = translator.inspect(long, SearchConfig(beam=1, max_length=1), translation=long)
-    assert min(len(record.source_pieces), len(record.outputs)) >= 200
-    page = record.to_html()
-    begin = time.monotonic()
-    show(browser, page, tmp_path)
-    assert time.monotonic() - begin < 5
-    ActionChains(browser).move_to_element(chips(browser, "target")[1]).perform()
-    assert all(weight is not None for weight in lit(browser, "source"))
-    begin = time.monotonic()
-    for kind in BLOCKS:
-        choose(browser, kind, 1, 0)
-        browser.execute_script("document.querySelector('[data-zoom=fit]').click()")
-    assert time.monotonic() - begin < 5
-    assert overflow(browser) == 0
-
-
-@pytest.mark.parametrize("sentence", SCRIPTS)
-def test_writing_runs_in_its_own_direction(browser: Any, translator: Translator, tmp_path: Path, sentence: str) -> None:
-    record = translator.inspect(sentence, SearchConfig(max_length=4), translation="cat dog")
-    show(browser, record.to_html(), tmp_path)
-    first, second = (chip.rect for chip in chips(browser, "source")[:2])
-    assert first["y"] == second["y"]
-    assert (first["x"] > second["x"]) == (sentence != SCRIPTS[0])
-    first, second = (chip.rect for chip in chips(browser, "target")[:2])
-    assert first["x"] < second["x"]  # one side's direction leaves the other alone
-    labels = browser.execute_script(
-        "return [...document.querySelectorAll('.chips.source .piece')].map((p) => p.textContent)"
-    )
-    assert labels == record.to_dict()["source_labels"]
-    assert overflow(browser) == 0

@@ -1,70 +1,22 @@
 """The whole model: PyTorch's own Transformer as a second opinion, and what masks, caches and sharing promise."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import torch
+from small_transformers import NORMS, SEPARATE, Norm, assert_close, batch, loss, sentences, tiny
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.config import BOS, EOS, PAD, ModelConfig
+from dragoman.config import BOS, PAD, ModelConfig
 from dragoman.model.attention import AttentionMaps, MultiHeadAttention
 from dragoman.model.layers import ACTIVATIONS
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 
-Norm = Literal["post", "pre"]
-NORMS: list[Norm] = ["post", "pre"]
 POSITIONS = ["interleaved", "halves", "learned"]
-TINY = ModelConfig(
-    d_model=8,
-    d_ff=20,
-    num_heads=2,
-    num_encoder_layers=2,
-    num_decoder_layers=3,
-    dropout=0.0,
-    max_length=48,
-    layer_norm_eps=1e-2,
-    source_vocab_size=13,
-    target_vocab_size=13,
-)
-SEPARATE = {"share_embeddings": False, "source_vocab_size": 11, "target_vocab_size": 17}
-
-
-def tiny(**changes: Any) -> Transformer:
-    """A tiny model in float64 whose biases and LayerNorms are not at their inert starting values."""
-    torch.manual_seed(0)
-    model = Transformer(dataclasses.replace(TINY, **changes)).double()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.4)
-    return model
-
-
-def sentences(lengths: list[int], vocab_size: int = 11, seed: int = 1) -> Tensor:
-    """Random ids (B, longest), padded on the right."""
-    g = torch.Generator().manual_seed(seed)
-    ids = torch.randint(EOS, vocab_size, (len(lengths), max(lengths)), generator=g)
-    return torch.where(torch.arange(max(lengths)) < torch.tensor(lengths)[:, None], ids, PAD)
-
-
-def batch(vocab_size: int = 11) -> tuple[Tensor, Tensor, Tensor]:
-    """Sources, target inputs and target outputs of different lengths."""
-    source, target = sentences([5, 2, 4], vocab_size), sentences([3, 6, 4], vocab_size, seed=2)
-    target_input = torch.cat([torch.full((3, 1), BOS), target[:, :-1]], dim=1)
-    return source, target_input.masked_fill(target == PAD, PAD), target
-
-
-def assert_close(actual: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
-
-
-def loss(logits: Tensor, target_output: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), target_output.flatten(), ignore_index=PAD, reduction="sum")
 
 
 # ---------------------------------------------------------------------------------------------- PyTorch's model
@@ -371,128 +323,3 @@ def test_maps_are_distributions_that_show_neither_padding_nor_the_future() -> No
         else:
             assert torch.equal(weights, weights.tril())
             assert (weights.diagonal(dim1=-2, dim2=-1) > 0).all()
-
-
-# ---------------------------------------------------------------------------------------------- sharing and size
-
-
-def test_shared_embeddings_and_tied_softmax_are_one_tensor_whose_gradients_add_up() -> None:
-    model, (source, target, output) = tiny(), batch()
-    assert model.source_embedding.weight is model.target_embedding.weight
-    assert model.softmax.weight is model.target_embedding.weight
-    apart = tiny(share_embeddings=False, tie_softmax=False)
-    missing, unexpected = apart.load_state_dict(model.state_dict(), strict=False)
-    assert (missing, unexpected) == ([], [])
-    loss(model(source, target), output).backward()
-    loss(apart(source, target), output).backward()
-    parts = [m.weight.grad for m in (apart.source_embedding, apart.target_embedding, apart.softmax)]
-    assert all(part is not None and part.abs().max() > 0 for part in parts)
-    assert_close(model.softmax.weight.grad, sum(parts))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("tie_softmax", [True, False])
-@pytest.mark.parametrize("share_embeddings", [True, False])
-def test_each_sharing_option_shares_what_it_says_and_nothing_else(share_embeddings: bool, tie_softmax: bool) -> None:
-    model = tiny(share_embeddings=share_embeddings, tie_softmax=tie_softmax)
-    assert (model.source_embedding.weight is model.target_embedding.weight) == share_embeddings
-    assert (model.softmax.weight is model.target_embedding.weight) == tie_softmax
-    table = 13 * 8
-    fewest = tiny().num_parameters
-    assert model.num_parameters == fewest + table * ((not share_embeddings) + (not tie_softmax))
-
-
-def test_sharing_survives_loading_and_a_change_of_precision() -> None:
-    model = tiny()
-    model.load_state_dict(tiny(norm="post").state_dict())
-    model.float().double()
-    assert model.softmax.weight is model.target_embedding.weight is model.source_embedding.weight
-
-
-@pytest.mark.parametrize("tie_softmax", [True, False])
-def test_separate_vocabularies_may_differ_in_size(tie_softmax: bool) -> None:
-    model = tiny(share_embeddings=False, tie_softmax=tie_softmax, source_vocab_size=30, target_vocab_size=20)
-    logits = model(torch.tensor([[29, EOS]]), torch.tensor([[BOS, 19, 18]]))
-    assert logits.shape == (1, 3, 20)
-    with pytest.raises(IndexError):
-        model(torch.tensor([[5]]), torch.tensor([[BOS, 29]]))
-
-
-@pytest.mark.parametrize(("preset", "papers_count"), [("base", 65e6), ("big", 213e6)])
-def test_base_and_big_have_the_number_of_parameters_of_table_3(preset: str, papers_count: float) -> None:
-    with torch.device("meta"):
-        model = Transformer(model_preset(preset))
-    assert model.num_parameters == pytest.approx(papers_count, rel=0.03)
-
-
-def test_heads_divide_the_width_of_the_model_among_themselves() -> None:
-    for preset in ("tiny", "small", "base", "big"):
-        assert model_preset(preset).d_k * model_preset(preset).num_heads == model_preset(preset).d_model
-    assert model_preset("base").d_k == model_preset("big").d_k == 64
-    one, many = tiny(num_heads=1), tiny(num_heads=8)
-    assert one.num_parameters == many.num_parameters
-
-
-# ---------------------------------------------------------------------------------------------- training mode
-
-
-@pytest.mark.parametrize("gain", [1.0, 0.5])
-def test_matrices_start_within_glorots_bound_and_biases_at_zero(gain: float) -> None:
-    model = Transformer(dataclasses.replace(TINY, d_model=32, d_ff=96, tie_softmax=False, init_gain=gain))
-    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    assert len(linear) == 2 * (4 + 2) + 3 * (8 + 2) + 1
-    for module in linear:
-        bound = gain * math.sqrt(6 / (module.in_features + module.out_features))
-        assert 0.9 * bound < module.weight.abs().max().item() <= bound
-        assert module.bias is None or (module.bias == 0).all()
-
-
-@pytest.mark.parametrize("gain", [1.0, 0.3])
-@pytest.mark.parametrize("shared", [True, False])
-def test_tying_leaves_the_embedding_its_own_starting_values(gain: float, shared: bool) -> None:
-    torch.manual_seed(0)
-    sizes = {"d_model": 64, "source_vocab_size": 500, "target_vocab_size": 500}
-    model = Transformer(dataclasses.replace(TINY, **sizes, embedding_gain=gain, share_embeddings=shared))
-    assert model.softmax.weight is model.target_embedding.weight
-    for embedding in model.source_embedding, model.target_embedding:
-        assert embedding.weight.std().item() == pytest.approx(gain * 64**-0.5, rel=0.03)
-
-
-def test_dropout_is_noise_in_training_that_a_seed_repeats_and_is_absent_in_evaluation() -> None:
-    source, target, _ = batch()
-    noisy, quiet = tiny(dropout=0.3), tiny()
-
-    def logits(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return noisy(source, target)
-
-    assert torch.equal(logits(1), logits(1))
-    assert not torch.allclose(logits(1), logits(2))
-    noisy.eval()
-    assert torch.equal(logits(1), quiet(source, target))
-
-
-def test_both_sums_of_embeddings_and_positions_are_dropped_from() -> None:
-    model = tiny(dropout=0.5)
-    for positions in (model.source_positions, model.target_positions):
-        assert 0.3 < (positions(torch.full((9, 9, 8), 5.0).double()) == 0).double().mean() < 0.7
-
-
-def test_fixed_positions_let_saved_weights_serve_a_longer_model() -> None:
-    short, long = tiny(max_length=10), tiny(max_length=40)
-    assert not any("table" in name for name in short.state_dict())
-    with torch.no_grad():
-        for parameter in long.parameters():
-            parameter.zero_()
-    long.load_state_dict(short.state_dict())
-    source, target, _ = batch()
-    assert torch.equal(long(source, target), short(source, target))
-    long(sentences([40]), sentences([40]))
-
-
-def test_every_parameter_takes_part() -> None:
-    # All but the biases of the keys, which add the same to every score of a query.
-    model, (source, target, output) = tiny(positions="learned", **SEPARATE, tie_softmax=False, norm="pre"), batch()
-    loss(model(source, target), output).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert (parameter.grad.abs().max() > 1e-9) != name.endswith("key.bias"), name

@@ -1,4 +1,4 @@
-"""A run whose text can be prepared."""
+"""A run whose text can be prepared, and clean text for the doctor."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 from small_texts import sentences, write_text
+from texts_at_hand import phrasebook
 
 from dragoman.config import TextConfig, TrainConfig
+from dragoman.text.blocks import Side
+from dragoman.text.corpus import Pair
+from dragoman.text.repeats import essence
 
 
 @pytest.fixture
@@ -30,3 +34,13 @@ def without_valid(config: TrainConfig, tmp_path: Path) -> TrainConfig:
     pairs = sentences()
     write_text(tmp_path / "train", [*pairs, *((source, target + " !") for source, target in pairs)])
     return replace(config, valid=[])
+
+
+@pytest.fixture(scope="module")
+def clean() -> list[Pair]:
+    """Two thousand English and French sentences without any fault."""
+    pairs: dict[tuple[str, ...], Pair] = {}
+    for pair in phrasebook().train:
+        if min(map(len, pair)) >= 25:
+            pairs.setdefault(tuple(essence(Side(list(pair)))), pair)
+    return list(pairs.values())[:2000]

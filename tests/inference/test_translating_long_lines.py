@@ -1,0 +1,187 @@
+"""Lines that are longer than a sentence: translated in parts, cut off or refused."""
+
+from __future__ import annotations
+
+import time
+from itertools import product
+
+import pytest
+from small_translators import LINES, SENTENCES, build, close, with_facts
+
+from dragoman.checkpoint import ModelFolder
+from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.inference.alignment import Unit
+from dragoman.inference.translation import Translation
+from dragoman.inference.translator import Translator
+from dragoman.text.subword import ListedModel, Vocabulary
+
+
+@pytest.mark.parametrize(("target", "separator"), [("ne", " "), ("zh-Hant", ""), ("ja", ""), ("zh-Latn", " ")])
+@pytest.mark.parametrize("limit", [40, 64])
+def test_a_long_line_is_translated_as_its_parts_are(target: str, separator: str, limit: int) -> None:
+    translator = with_facts(build(), target, longest_training_side=limit)
+    line = "  ".join(SENTENCES)
+    (whole,) = translator.translate([line])
+    assert "".join(part.source for part in whole.parts) == line
+    alone = translator.translate([part.source.strip() for part in whole.parts])
+    assert whole.text == separator.join(t.text for t in alone if t.text)
+    assert whole.subwords == [subword for t in alone for subword in t.subwords]
+    assert [part.subwords for part in whole.parts] == [t.subwords for t in alone]
+    assert whole.score == pytest.approx(sum(t.score for t in alone), abs=1e-3)
+    assert whole.log_prob == pytest.approx(sum(t.log_prob for t in alone), abs=1e-3)
+    counts = [len(ids) + 1 for ids in translator.vocabulary.source.encode([part.source for part in whole.parts])]
+    assert max(counts) <= limit
+
+
+def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = with_facts(build(), longest_training_side=30)
+    lines = [LINES[3], " ".join(SENTENCES), "", LINES[8], " ".join(SENTENCES[::-1]), LINES[1]]
+    together = translator.translate(lines)
+    for line, translation in zip(lines, together, strict=True):
+        close(translation, translator.translate([line])[0])
+    short = [line for line in LINES if len(line) < 20]
+    assert translator.translate(short) == build().translate(short)
+    assert not any(t.parts or t.left_out for t in translator.translate(short))
+    monkeypatch.setattr("dragoman.inference.translator._AT_ONCE", 3)
+    for one, other in zip(together, translator.translate(lines), strict=True):
+        close(one, other)
+
+
+def test_a_line_is_long_when_it_is_longer_than_what_the_model_takes_or_has_seen() -> None:
+    translator = build()
+    assert translator.longest_source == 64
+    (ids,) = translator.vocabulary.source.encode([LINES[8]])
+    for longest, split in [(len(ids) + 1, False), (len(ids), True), (1000, False), ("many", False), (0, False)]:
+        (translation,) = with_facts(translator, longest_training_side=longest).translate([LINES[8]])
+        assert bool(translation.parts) == split
+    assert with_facts(translator, longest_training_side=1000).longest_source == 64
+
+
+def test_the_n_best_of_a_long_line_are_the_best_combinations() -> None:
+    translator = with_facts(build(), longest_training_side=40)
+    config = SearchConfig(beam=3, n_best=3)
+    (whole,) = translator.translate([" ".join(SENTENCES[4:8])], config)
+    alone = translator.translate([part.source.strip() for part in whole.parts], config)
+    assert len(alone) >= 4
+    everything = [
+        (sum(c.score for c in choice), " ".join(c.text for c in choice if c.text))
+        for choice in product(*(t.candidates for t in alone))
+    ]
+    best = sorted(everything, key=lambda found: -found[0])[:3]
+    assert [c.score for c in whole.candidates] == pytest.approx([score for score, _ in best], abs=1e-3)
+    assert whole.text == best[0][1]
+    for candidate in whole.candidates:
+        assert "".join(part.source for part in candidate.parts) == " ".join(SENTENCES[4:8])
+
+
+@pytest.mark.parametrize("unit", ["words", "subwords"])
+def test_links_of_a_long_line_are_its_parts_links(unit: Unit) -> None:
+    translator = with_facts(build(), longest_training_side=40)
+    line = " ".join(SENTENCES)
+    (whole,) = translator.translate([line])
+    first, alignment, last = translator.align(
+        [LINES[2], line, LINES[3]],
+        [*translator.translate([LINES[2]]), whole, *translator.translate([LINES[3]])],
+        1,
+        unit,
+    )
+    parts = [part.source.strip() for part in whole.parts]
+    own = translator.align(parts, translator.translate(parts), 1, unit)
+    expected, sources, targets = [], 0, 0
+    for part in own:
+        expected += [(s + sources, t + targets) for s, t in part.links]
+        sources, targets = sources + len(part.source), targets + len(part.target)
+    assert alignment.links == expected
+    assert alignment.source == [word for part in own for word in part.source]
+    assert alignment.target == [word for part in own for word in part.target]
+    if unit == "words":
+        assert alignment.source == line.split(" ")
+    assert (first.source, last.source) == tuple(
+        translator.align([text], translator.translate([text]), 1, unit)[0].source for text in (LINES[2], LINES[3])
+    )
+
+
+@pytest.mark.parametrize("unit", ["words", "subwords"])
+def test_the_tag_of_a_long_line_counts_once(unit: Unit) -> None:
+    plain = with_facts(build(joint=False), longest_training_side=40)
+    known = plain.vocabulary.source
+    listed = known.pieces(range(len(known)))
+    listed[EOS + 1] = ">>fra<<"  # in place of a byte that no line has
+    vocabulary = Vocabulary(ListedModel(known.serialized, listed), plain.vocabulary.target)
+    translator = Translator(ModelFolder(plain.model, vocabulary, plain.direction))
+    line = " ".join(SENTENCES)
+    (whole,) = translator.translate([f">>fra<< {line}"])
+    assert len(whole.parts) > 2
+    (alignment,) = translator.align([f">>fra<< {line}"], [whole], 1, unit)
+    assert alignment.source[0] == ">>fra<<"
+    assert [word for word in alignment.source[1:] if "fra" in word] == []
+    if unit == "words":
+        assert alignment.source == [">>fra<<", *line.split(" ")]
+    assert {source for source, _ in alignment.links} <= set(range(len(alignment.source)))
+
+
+def test_a_word_that_had_to_be_cut_is_one_word_of_the_alignment() -> None:
+    translator = with_facts(build(), longest_training_side=10)
+    line = "cat " + "catdog" * 20 + " dog"
+    (translation,) = translator.translate([line])
+    assert len(translation.parts) > 3
+    (alignment,) = translator.align([line], [translation])
+    assert alignment.source == line.split(" ")
+    assert {source for source, _ in alignment.links} <= {0, 1, 2}
+    assert {target for _, target in alignment.links} == set(range(len(alignment.target)))
+
+
+def test_truncating_leaves_out_the_end_and_says_how_much() -> None:
+    translator = build(max_length=20)
+    line = " ".join(LINES[8:16])
+    config = SearchConfig(long="truncate", n_best=2)
+    short, cut = translator.translate([LINES[1], line], config)
+    prefix = line[: len(line) - cut.left_out]
+    assert short.left_out == 0 < cut.left_out
+    assert prefix.endswith(" ")
+    sizes = [
+        len(ids) + 1 for ids in translator.vocabulary.source.encode([prefix, prefix + line[len(prefix) :].split()[0]])
+    ]
+    assert sizes[0] <= 20 < sizes[1]  # not one word more would fit
+    (expected,) = translator.translate([prefix], SearchConfig(n_best=2))
+    assert [c.subwords for c in cut.candidates] == [c.subwords for c in expected.candidates]
+    assert [c.left_out for c in cut.candidates] == [cut.left_out] * 2
+    (alignment,) = translator.align([line], [cut])
+    assert alignment == translator.align([prefix], [expected])[0]
+
+
+def test_only_what_the_model_does_not_take_is_truncated_or_refused() -> None:
+    translator = with_facts(build(max_length=64), longest_training_side=5)
+    whole = build(max_length=64).translate([LINES[8]])
+    for long in ("truncate", "error"):
+        assert translator.translate([LINES[8]], SearchConfig(long=long)) == whole  # type: ignore[arg-type]
+
+
+HUGE = "The cat sees a bird. " * 5_000_000  # 105 MB
+
+
+def test_a_huge_line_is_refused_or_cut_off_at_once() -> None:
+    translator = build()
+    start = time.perf_counter()
+    with pytest.raises(DragomanError, match=r"source line 2 has 105,000,000 characters, .* at most 64"):
+        translator.translate(["cat", HUGE], SearchConfig(long="error"))
+    with pytest.raises(DragomanError, match="source line 1 has 105,000,000 characters"):
+        translator.score([(HUGE, "cat")])
+    with pytest.raises(DragomanError, match="target line 1 has 105,000,000 characters"):
+        translator.score([("cat", HUGE)])
+    with pytest.raises(DragomanError, match=r"the sentence has 105,000,000 characters, .* one by one"):
+        translator.inspect(HUGE)
+    (translation,) = translator.translate([HUGE], SearchConfig(long="truncate"))
+    assert HUGE[: len(HUGE) - translation.left_out].count(".") < 64
+    first = next(translator._stretches([HUGE], SearchConfig(), 1))
+    assert first.source == "The cat sees a bird. "
+    assert time.perf_counter() - start < 30
+
+
+def test_spaces_alone_do_not_make_a_line_long() -> None:
+    translator = build()
+    blank, apart, together = translator.translate([" " * 10_000_000, f"cat{' ' * 10_000_000}dog", "cat dog"])
+    assert blank == Translation("")
+    assert (apart.text, apart.subwords) == (together.text, together.subwords)
+    assert apart.log_prob == pytest.approx(together.log_prob, abs=1e-4)
+    assert translator.align([f"cat{' ' * 10_000_000}dog"], [apart]) == translator.align(["cat dog"], [together])
