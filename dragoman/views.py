@@ -18,7 +18,7 @@ from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.translator import Translator
-from dragoman.inspection.record import Inspection, readable
+from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
@@ -110,8 +110,8 @@ def figures(config: FiguresConfig) -> int:
 
 def maps_of(inspection: Inspection) -> TranslatorMaps:
     """An inspection's attention, labelled, as the figures take it."""
-    labels = map(readable, (inspection.source_pieces, inspection.inputs, inspection.outputs))
-    return TranslatorMaps(inspection.maps, *labels)
+    source = inspection.labels(inspection.source_pieces, 0)
+    return TranslatorMaps(inspection.maps, source, *map(inspection.labels, (inspection.inputs, inspection.outputs)))
 
 
 def save_attention(inspection: Inspection, out: Path) -> list[Path]:

@@ -195,11 +195,11 @@ def attention_overview_size(num_blocks: int, num_heads: int) -> tuple[float, flo
 
 
 def block_in_words(name: str) -> str:
-    """The name of a block, such as "encoder.0.self_attention", in words: "encoder 1 self-attention"; layers from 1."""
+    """A block's name, such as "encoder.0.self_attention", in words: "encoder layer 1 self-attention"; layers from 1."""
     parts = name.split(".")
     if len(parts) != 3 or not parts[1].isdigit():
         return name
-    return f"{parts[0]} {int(parts[1]) + 1} {parts[2].replace('_', '-')}"
+    return f"{parts[0]} layer {int(parts[1]) + 1} {parts[2].replace('_', '-')}"
 
 
 def _image(ax: Axes, table: style.Array, highest: float) -> AxesImage:
@@ -216,7 +216,8 @@ def _colour_bar(figure: Figure, image: AxesImage, axes: Sequence[Axes]) -> None:
 
 
 def _upright(labels: Sequence[str]) -> bool:
-    return max((len(label) for label in labels), default=0) > 2
+    """Whether labels are to stand upright to fit beside each other; "<s>" and "</s>" have room between shorter ones."""
+    return max((len(label) for label in labels if label not in ("<s>", "</s>")), default=0) > 2
 
 
 def _margins(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:

@@ -125,6 +125,14 @@ def _walkthrough(figure: Figure) -> None:
     walkthrough.attention_walkthrough(figure.subplots())
 
 
+def _masked_weights(figure: Figure) -> None:
+    masks.masked_weights(list(figure.subplots(1, 3)))
+
+
+def _add_and_norm(figure: Figure) -> None:
+    normalization.add_and_norm(list(figure.subplots(1, 4)))
+
+
 def _normalisation(figure: Figure) -> None:
     normalization.normalisation_tables(list(figure.subplots(1, 3)))
 
@@ -133,9 +141,10 @@ GALLERY: dict[str, GalleryFigure] = {
     "transformer": GalleryFigure(
         "The whole model",
         "Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once; the "
-        "decoder reads what is written so far and, by cross-attention, the encoder’s memory.",
+        "decoder reads what is written so far and, by cross-attention (“encoder-decoder attention” in the paper), the "
+        "encoder’s memory.",
         _transformer,
-        (6.6, 7.4),
+        (6.6, 8.2),
     ),
     "multi-head-attention": GalleryFigure(
         "Multi-head attention",
@@ -171,6 +180,13 @@ GALLERY: dict[str, GalleryFigure] = {
         "causal mask is the same for every sentence, too.",
         _blocks,
         (7.0, 3.6),
+    ),
+    "masked-weights": GalleryFigure(
+        "What a mask does to the numbers",
+        "Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight at all, and the "
+        "rest of each row adds up to 1 again.",
+        _masked_weights,
+        (7.0, 2.9),
     ),
     "decoding-steps": GalleryFigure(
         "Decoding, step by step",
@@ -245,16 +261,24 @@ GALLERY: dict[str, GalleryFigure] = {
     "attention-in-six-steps": GalleryFigure(
         "Attention in six steps",
         "How the first word gathers what it needs: its query meets every key, the scores become weights, and the "
-        "weights mix the values. Every number follows from those above it.",
+        "weights mix the values. Every number follows from those above it: q₁ is x₁ times W^Q, and so on.",
         _walkthrough,
-        (7.0, 5.4),
+        (7.0, 7.5),
     ),
     "normalisation": GalleryFigure(
         "Batch and layer normalisation",
         "Batch normalisation gives each feature mean 0 and deviation 1 over the tokens of the batch; layer "
-        "normalisation gives them to each token over its features, so that it does not matter who shares its batch.",
+        "normalisation gives them to each token over its features, so that it does not matter who shares its batch. In "
+        "the model a learned factor γ and offset β follow for each feature, at first 1 and 0.",
         _normalisation,
         (7.0, 2.7),
+    ),
+    "add-and-norm": GalleryFigure(
+        "Add and norm",
+        "What stands around every sub-layer: the residual connection adds its input to its output, then each token of "
+        "the sum is normalised, here with γ = 1 and β = 0.",
+        _add_and_norm,
+        (7.0, 1.7),
     ),
 }
 """The figures that need no trained model, in order, by the name of their file."""

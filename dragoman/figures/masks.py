@@ -17,6 +17,7 @@ from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
 from dragoman.figures import style
+from dragoman.model.attention import scaled_dot_product_attention
 from dragoman.model.masks import causal_mask, padding_mask
 
 SENTENCES = ((1, 2, 3, 4, 5, 0, 0), (1, 2, 0, 0, 0, 0, 0), (1, 2, 3, 4, 5, 6, 7))
@@ -25,6 +26,9 @@ SENTENCE = "动物没有穿过街道因为它很累"
 """The animal didn't cross the street because it was tired."""
 READINGS = ["dòng", "wù", "méi", "yǒu", "chuān", "guò", "jiē", "dào", "yīn", "wèi", "tā", "hěn", "lèi"]
 """How its characters sound: what stands in for them where no font has them."""
+
+SCORES = ((1.0, 2.0, 0.0, 3.0), (0.0, 1.0, 2.0, 1.0), (2.0, 0.0, 1.0, 4.0), (1.0, 1.0, 0.0, 2.0))
+"""QKᵀ/√d_k of four positions, some of the future greater than all of the past."""
 
 _VISIBLE, _HIDDEN, _HATCH = style.BLUE, style.PALE, "////"
 _COLOURS = ListedColormap([_HIDDEN, _VISIBLE])
@@ -48,13 +52,18 @@ def mask_cells(
     """
     visible = mask.cpu().numpy()
     style.cells(ax, visible, texts, cmap=_COLOURS, bounds=(0.0, 1.0), size=size, border=("white", 0.8))
-    hidden = [Rectangle((column - 0.45, row - 0.45), 0.9, 0.9) for row, column in np.argwhere(~visible)]
-    ax.add_collection(PatchCollection(hidden, facecolor="none", edgecolor="#c4c4c4", lw=0, hatch=_HATCH, zorder=1))
+    _hatch(ax, ~visible)
     ax.set_aspect("equal")
     if legend:
         ax.legend(
             handles=legend_handles(), loc="upper left", bbox_to_anchor=(1.02, 1.02), borderaxespad=0.0, handlelength=1.4
         )
+
+
+def _hatch(ax: Axes, hidden: style.Array) -> None:
+    """Mark the cells that are hidden."""
+    cells = [Rectangle((column - 0.45, row - 0.45), 0.9, 0.9) for row, column in np.argwhere(hidden)]
+    ax.add_collection(PatchCollection(cells, facecolor="none", edgecolor="#c4c4c4", lw=0, hatch=_HATCH, zorder=1))
 
 
 def legend_handles() -> list[Patch]:
@@ -127,6 +136,37 @@ def mask_block(axes: Sequence[Sequence[Axes]], mask: Tensor) -> None:
             if i == 0:
                 ax.set_title(f"head {j + 1}", loc="center", weight="normal", size=style.TEXT)
         row[0].set_ylabel(f"sentence {i + 1}", size=style.SMALL)
+
+
+def masked_weights(axes: Sequence[Axes], scores: Sequence[Sequence[float]] = SCORES) -> None:
+    """What a mask does to the numbers: the scores, −∞ in place of those of the future, and the softmax of the rows.
+
+    Args:
+        axes: three.
+        scores: QKᵀ/√d_k, (T, T).
+    """
+    before = torch.tensor([list(row) for row in scores])
+    length = len(before)
+    mask = causal_mask(length)
+    queries = before[None, None] * length**0.5
+    keys = torch.eye(length)[None, None]  # so that q · k / √d_k are the scores
+    _, weights = scaled_dot_product_attention(queries, keys, keys, mask, need_weights=True)
+    assert weights is not None
+    kept = mask[0, 0].numpy()
+    drawn = style.as_array(before)
+    hidden = [[text if see else "−∞" for text, see in zip(*row, strict=True)]
+              for row in zip(style.numbers(drawn, 0), kept, strict=True)]  # fmt: skip
+    style.cells(axes[0], drawn, style.numbers(drawn, 0), bounds=(-5, 5))
+    style.cells(axes[1], np.where(kept, drawn, 0), hidden, bounds=(-5, 5))
+    _hatch(axes[1], ~kept)
+    shares = style.as_array(weights[0, 0])
+    style.cells(axes[2], shares, style.numbers(shares), style.WEIGHTS, (0, 1))
+    titles = ("scores $QK^T/\\sqrt{d_k}$", "masked", "softmax of each row")
+    for number, (ax, title) in enumerate(zip(axes, titles, strict=True)):
+        style.write_ticks(ax, "x", [str(key + 1) for key in range(length)])
+        style.write_ticks(ax, "y", [str(query + 1) for query in range(length)] if number == 0 else [""] * length)
+        ax.set(title=title, xlabel="key", aspect="equal")
+    axes[0].set_ylabel("query")
 
 
 def decoding_steps(ax: Axes, target: str | Sequence[str] = SENTENCE, readings: Sequence[str] = READINGS) -> None:

@@ -1,4 +1,4 @@
-"""Layer normalisation beside its sibling, batch normalisation, on the same numbers.
+"""Layer normalisation beside its sibling, batch normalisation, on the same numbers; and where it stands in a layer.
 
 Shapes: B rows (sentences, or tokens of all sentences), D features.
 """
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
 from dragoman.figures import style
+from dragoman.model.layers import SublayerConnection
 
 VALUES = (
     (2.0, 9.0, 0.5, 4.0),
@@ -24,6 +25,8 @@ VALUES = (
     (5.0, 6.0, 0.0, 3.0),
 )
 """Five tokens with four features of different sizes."""
+SUBLAYER = ((1.0, -2.0, 0.5, 1.0), (0.0, 1.0, -1.0, 2.0), (-1.0, -1.0, 0.5, 0.0))
+"""What a sub-layer makes of the first three tokens."""
 
 
 def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,6 +68,27 @@ def normalisation_tables(axes: Sequence[Axes], values: Sequence[Sequence[float]]
         ax.xaxis.set_label_position("top")
     _frames(axes[1], before, axis=0)
     _frames(axes[2], before, axis=1)
+
+
+def add_and_norm(axes: Sequence[Axes], sublayer: Sequence[Sequence[float]] = SUBLAYER) -> None:
+    """Around every sub-layer: its output is added to its input, and each token of the sum is normalised.
+
+    Args:
+        axes: four, for x, Sublayer(x), their sum and its LayerNorm.
+        sublayer: the output of the sub-layer for the first tokens of VALUES, (B, D).
+    """
+    output = torch.tensor([list(row) for row in sublayer])
+    x = torch.tensor(VALUES[: len(output)])
+    config = ModelConfig(d_model=x.size(1), num_heads=1, dropout=0.0)
+    with torch.no_grad():
+        normal = SublayerConnection(config).eval()(x, lambda _: output)
+    titles = ("x", "+ Sublayer(x)", "= their sum", "→ its LayerNorm")
+    for ax, table, title in zip(axes, (x, output, x + output, normal), titles, strict=True):
+        drawn = style.as_array(table)
+        style.cells(ax, drawn, style.numbers(drawn, 1), bounds=(-2.0, 2.0) if table is normal else (-9.0, 9.0))
+        style.write_ticks(ax, "x", [])
+        style.write_ticks(ax, "y", [f"token {number + 1}" if table is x else "" for number in range(len(drawn))])
+        ax.set_title(title)
 
 
 def _moments(ax: Axes, table: style.Array, axis: int, weight: str) -> None:

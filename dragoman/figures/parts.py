@@ -40,7 +40,7 @@ def transformer(ax: Axes) -> None:
     ])  # fmt: skip
     for x, embedding, positions, words in (
         (left, model.source_embedding, model.source_positions, "source (B, S)"),
-        (right, model.target_embedding, model.target_positions, "target so far (B, T)"),
+        (right, model.target_embedding, model.target_positions, "target so far, shifted right (B, T)"),
     ):
         ax.text(x, -0.1, words, ha="center", va="center", size=style.TEXT)
         _arrow(ax, (x, 0.1), (x, 0.44))
@@ -52,10 +52,13 @@ def transformer(ax: Axes) -> None:
     _path(ax, [(left, memory), (left, memory + 0.5), (2.45, memory + 0.5), (2.45, cross), (right - _WIDTH / 2, cross)])
     ax.text(left + 0.15, memory + 0.28, "memory (B, S, D)", ha="left", va="center", size=style.SMALL)
     _arrow(ax, (right, states), (right, states + 0.44))
-    _box(ax, (right, states + 0.8), "softmax layer", type(model.softmax).__name__, _EDGE)
-    _arrow(ax, (right, states + 1.16), (right, states + 1.5))
-    ax.text(right, states + 1.7, "scores of the next word (B, T, V)", ha="center", va="center", size=style.TEXT)
-    ax.set(xlim=(left - 2.9, right + 2.5), ylim=(-0.4, states + 1.95), aspect="equal")
+    _box(ax, (right, states + 0.8), "to the vocabulary", type(model.softmax).__name__, _EDGE)
+    _arrow(ax, (right, states + 1.16), (right, states + 1.64))
+    ax.text(right + 0.15, states + 1.38, "logits (B, T, V)", ha="left", va="center", size=style.SMALL)
+    _box(ax, (right, states + 2.0), "softmax, by loss or search", "", _EDGE)
+    _arrow(ax, (right, states + 2.36), (right, states + 2.7))
+    ax.text(right, states + 2.9, "probabilities of the next word", ha="center", va="center", size=style.TEXT)
+    ax.set(xlim=(left - 2.9, right + 2.5), ylim=(-0.4, states + 3.15), aspect="equal")
     ax.set_axis_off()
 
 

@@ -153,7 +153,9 @@ def loss_curves(ax: Axes, smoothings: Sequence[float] = (0.0, 0.1, 0.2), vocab_s
         colour, dashes = style.SERIES[number % len(style.SERIES)]
         label = f"ε = {smoothing:g}"
         ax.plot(at, losses, color=colour, ls=dashes, label=label)
-        ax.annotate(label, (at[0], losses[0]), xytext=(4, 3), textcoords="offset points", size=style.SMALL)
+        named = len(at) // 5  # where the curves are far apart
+        above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "size": style.SMALL}
+        ax.annotate(label, (at[named], losses[named]), **above)
         best = smoothed_target(1, vocab_size, smoothing)[1].item()  # cross-entropy is least where p = q
         if best < 1:
             lowest = smoothed_loss([best], vocab_size, smoothing)[0]

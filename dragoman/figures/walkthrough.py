@@ -34,6 +34,8 @@ class AttentionSteps:
 
     embedded: Tensor
     """The words' vectors, (S, D)."""
+    projections: tuple[Tensor, Tensor, Tensor]
+    """W^Q, W^K and W^V, (D, K) each; a query is x W^Q, and so on."""
     queries: Tensor
     """Step 1: (S, K)."""
     keys: Tensor
@@ -69,6 +71,7 @@ def attention_steps(attention: MultiHeadAttention, embedded: Tensor, position: i
         scores = (query * keys).sum(dim=-1)[0, 0]  # (S,)
         return AttentionSteps(
             embedded=embedded,
+            projections=(attention.query.weight.T, attention.key.weight.T, attention.value.weight.T),
             queries=queries[0, 0],
             keys=keys[0, 0],
             values=values[0, 0],
@@ -104,24 +107,26 @@ def attention_walkthrough(ax: Axes, steps: AttentionSteps | None = None, words: 
     lefts = [column * (width + 2.2) for column in range(len(words))]
     right = lefts[-1] + width
     _headings(ax, words, lefts, width)
+    _projections(ax, steps, (lefts[0] + right - 1) / 2)
     _vectors(ax, steps, lefts)
     _scalars(ax, steps, lefts, width)
     _sum(ax, steps, lefts, width)
-    ax.set(xlim=(-5.6, right - 0.2), ylim=(_Y["output"] + 0.7, -0.7))
+    ax.set(xlim=(-5.6, right + 1.7), ylim=(_Y["output"] + 0.7, -0.7))
     ax.set_axis_off()
 
 
 _Y = {
     "word": 0.0,
     "x": 0.9,
-    "q": 2.3,
-    "k": 3.4,
-    "v": 4.5,
-    "score": 5.9,
-    "scaled": 7.0,
-    "weight": 8.1,
-    "weighted": 9.3,
-    "output": 11.2,
+    "W": 3.0,
+    "q": 7.5,
+    "k": 8.6,
+    "v": 9.7,
+    "score": 11.1,
+    "scaled": 12.2,
+    "weight": 13.3,
+    "weighted": 14.5,
+    "output": 16.4,
 }
 """Height of each row of the picture, downwards."""
 
@@ -131,9 +136,9 @@ def _headings(ax: Axes, words: Sequence[str], lefts: Sequence[float], width: int
         ax.text(left + (width - 1) / 2, _Y["word"], word, ha="center", va="center", weight="bold", size=style.TEXT + 1)
     sayings = {
         "x": ("", "its vector"),
-        "k": ("1", "query, key and value"),
+        "k": ("1", "query, key and value:\nx times a matrix"),
         "score": ("2", "query · key"),
-        "scaled": ("3", "÷ √d_k"),
+        "scaled": ("3", "÷ $\\sqrt{d_k}$"),
         "weight": ("4", "softmax"),
         "weighted": ("5", "weight × value"),
         "output": ("6", "sum"),
@@ -141,6 +146,17 @@ def _headings(ax: Axes, words: Sequence[str], lefts: Sequence[float], width: int
     for row, (number, saying) in sayings.items():
         ax.text(-5.4, _Y[row], number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
         ax.text(-4.7, _Y[row], saying, va="center", size=style.TEXT)
+
+
+def _projections(ax: Axes, steps: AttentionSteps, middle: float) -> None:
+    """The three matrices side by side; what makes a vector's first number is the first column of its matrix."""
+    width = steps.keys.size(1) + 0.9
+    for number, (name, matrix) in enumerate(zip(("Q", "K", "V"), steps.projections, strict=True)):
+        left = middle - (width - 1.9) / 2 + (number - 1) * width
+        texts = [[_plain(value) for value in row] for row in matrix.tolist()]
+        style.cells(ax, style.as_array(matrix), texts, bounds=(-3, 3), origin=(left, _Y["W"]))
+        centre = left + (matrix.size(1) - 1) / 2
+        ax.text(centre, _Y["W"] - 0.95, f"$W^{name}$", ha="center", va="center", size=style.TEXT)
 
 
 def _vectors(ax: Axes, steps: AttentionSteps, lefts: Sequence[float]) -> None:

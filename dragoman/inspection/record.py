@@ -21,6 +21,7 @@ import numpy.typing as npt
 from dragoman.files import write_atomically
 from dragoman.inference.alignment import Links
 from dragoman.inspection.page import finite, render_page
+from dragoman.text.languages import has_spaces
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -110,6 +111,10 @@ class Inspection:
     alignment_layer: int
     """The decoder layer, from 0, that the alignment was read from."""
 
+    def labels(self, pieces: Sequence[str], side: int = 1) -> list[str]:
+        """Labels for people of subwords of the source (side 0) or the target (1), as readable makes them."""
+        return readable(pieces, has_spaces(self.languages[side]))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values and safe to show: control characters made visible, weights in base64.
 
@@ -117,15 +122,15 @@ class Inspection:
         """
         shown: dict[str, Any] = _visible(asdict(replace(self, maps={})))
         shown["maps"] = {name: {"shape": w.shape, "data": _packed(w)} for name, w in self.maps.items()}
-        shown["source_labels"] = readable(self.source_pieces)
-        shown["input_labels"], shown["output_labels"] = readable(self.inputs), readable(self.outputs)
+        shown["source_labels"] = self.labels(self.source_pieces, 0)
+        shown["input_labels"], shown["output_labels"] = self.labels(self.inputs), self.labels(self.outputs)
         for entry, candidate in zip(shown["candidates"], self.candidates, strict=True):
-            entry["labels"] = readable(candidate.pieces)
+            entry["labels"] = self.labels(candidate.pieces)
         for entry, step in zip(shown["predictions"], self.predictions, strict=True):
-            entry["label"] = readable([step.piece])[0]
-            entry["likeliest"] = [(readable([piece])[0], p) for piece, p in step.likeliest]
+            entry["label"] = self.labels([step.piece])[0]
+            entry["likeliest"] = [(self.labels([piece])[0], p) for piece, p in step.likeliest]
         for entry, node in zip(shown["tree"], self.tree, strict=True):
-            entry["label"] = readable([node.piece])[0]
+            entry["label"] = self.labels([node.piece])[0]
         return shown
 
     def to_html(self) -> str:
@@ -182,8 +187,11 @@ def _packed(weights: FloatArray) -> str:
     return base64.b64encode(np.rint(weights * 65_535).astype("<u2").tobytes()).decode("ascii")
 
 
-def readable(pieces: Sequence[str]) -> list[str]:
-    """Labels for people: "▁" dropped before a word, "·" put before letters that continue one, bytes as ⟨E2⟩."""
+def readable(pieces: Sequence[str], spaced: bool = True) -> list[str]:
+    """Labels for people: "▁" dropped before a word, "·" put before letters that continue one, bytes as ⟨E2⟩.
+
+    Where words are not spaced, nothing says which letters continue one.
+    """
     labels = []
     for piece in pieces:
         if piece in ("<s>", "</s>"):
@@ -193,7 +201,7 @@ def readable(pieces: Sequence[str]) -> list[str]:
         else:
             if piece.startswith("<0x") and piece.endswith(">"):
                 piece = f"⟨{piece[3:-1]}⟩"
-            continues = not piece.startswith("▁") and piece[0].isalnum()
+            continues = spaced and not piece.startswith("▁") and piece[0].isalnum()
             label = visible("·" + piece if continues else piece.removeprefix("▁"))
             # A vowel sign or an accent without its letter stands on a dotted circle.
             labels.append("◌" + label if unicodedata.category(label[0]).startswith("M") else label)

@@ -63,7 +63,8 @@ def _sentences(inspection: Inspection, width: int) -> Iterator[Line]:
 
 def _candidates(inspection: Inspection, width: int) -> Iterator[Line]:
     """What the search finished, best first; "▸" marks the translation that is looked at."""
-    yield from _heading("Candidates", "best first; score = log-probability / length penalty", width)
+    order = "best first" if inspection.facts["search"]["precision"] == "fp32" else "in the order of the search (bf16)"
+    yield from _heading("Candidates", f"{order}; score = log-probability / length penalty", width)
     scores = [f"{candidate.score:.4f}" for candidate in inspection.candidates]
     number, score = len(str(len(scores))), max(map(len, ["score", *scores]))
     yield [(f"{'score':>{4 + number + score}}", _FAINT)]
@@ -82,31 +83,32 @@ def _steps(inspection: Inspection, width: int) -> Iterator[Line]:
     """A line for each step: the subword, its probability and rank, and what else was likely."""
     yield from _heading("Step by step", "the subword that was written, and what was likely instead", width)
     steps = inspection.predictions
-    others = [_runners_up(step) for step in steps]
+    labels = inspection.labels([step.piece for step in steps])
+    others = [_runners_up(inspection, step) for step in steps]
     gap = " " if width < 60 else "  "
     number, bar = len(str(len(steps))), max(5, min(12, width // 10))
-    label = max(len("subword"), _label_width([step.piece for step in steps], width))
+    label = max(len("subword"), _label_width(labels, width))
     rank = max(len(text) for text in ("rank", *(str(step.rank) for step in steps)))
     room = width - (number + label + len("0.000 ") + bar + rank + 3 * len(gap))
-    longest = _label_width([piece for some in others for piece, _ in some], 5 * _LONGEST_RUNNER_UP)
+    longest = _label_width([name for some in others for name, _ in some], 5 * _LONGEST_RUNNER_UP)
     shown = max(0, room // (len(gap) + longest + len(" 0.000")))
     if not shown and room >= len(gap) + len("abc… 0.000"):
         shown, longest = 1, room - len(gap) - len(" 0.000")
     head = (" " * number, "subword".ljust(label), "probability".ljust(6 + bar), "rank".rjust(rank))
     yield [(gap.join((*head, "runners-up" if shown and any(others) else "")), _FAINT)]
-    for place, (step, some) in enumerate(zip(steps, others, strict=True), start=1):
+    for place, (step, name, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
         style = _PLAIN if step.rank == 1 else _ALARM
-        line = [(f"{place:>{number}}{gap}", _FAINT), (_label(step.piece, label) + gap, _BOLD)]
+        line = [(f"{place:>{number}}{gap}", _FAINT), (_label(name, label) + gap, _BOLD)]
         line += [(f"{_probability(step.probability)} ", style), (_bar(step.probability, bar), _STRONG)]
         line += [(f"{gap}{step.rank:>{rank}}", style)]
-        for piece, probability in some[:shown]:
-            line += [(gap + _label(piece, longest), _PLAIN), (f" {_probability(probability)}", _FAINT)]
+        for runner_up, probability in some[:shown]:
+            line += [(gap + _label(runner_up, longest), _PLAIN), (f" {_probability(probability)}", _FAINT)]
         yield line
 
 
 def _alignment(inspection: Inspection, width: int) -> Iterator[Line]:
     """The linked words side by side, and the links in Pharaoh's format."""
-    yield from _heading("Alignment", "read off the cross-attention below", width)
+    yield from _heading("Alignment", "read off the cross-attention below; </s> does not count", width)
     sources = _words(inspection.source_pieces, inspection.source_words)
     targets = _words(inspection.outputs, inspection.target_words)
     most = min(_LONGEST_WORD, max(1, (width - len("   ↔ ")) // 2))
@@ -130,12 +132,13 @@ def _attention(inspection: Inspection, width: int) -> Iterator[Line]:
     averaged = f"mean of {len(weights)} heads" if len(weights) > 1 else "the one head"
     note = f"{averaged} at each step, in tenths, 9 from 0.85 on; · is below 0.05"
     yield from _heading(f"Cross-attention of decoder layer {inspection.alignment_layer + 1}", note, width)
-    number, label = len(str(len(mean))), _label_width(inspection.outputs, width)
+    outputs = inspection.labels(inspection.outputs)
+    number, label = len(str(len(mean))), _label_width(outputs, width)
     room = width - (number + 1 + label)
-    columns = readable(inspection.source_pieces)
+    columns = inspection.labels(inspection.source_pieces, 0)
     choices = [[max(2, min(most, _cells(column))) for column in columns] for most in _LONGEST_COLUMN]
     widths = min(choices, key=lambda choice: len(_groups(choice, room)))
-    rows = [_label(piece, label) for piece in inspection.outputs]
+    rows = [_label(name, label) for name in outputs]
     for i, group in enumerate(_groups(widths, room)):
         if i:
             yield []
@@ -149,8 +152,10 @@ def _attention(inspection: Inspection, width: int) -> Iterator[Line]:
 # ---- what they are made of
 
 
-def _runners_up(step: Prediction) -> list[tuple[str, float]]:
-    return [(piece, probability) for piece, probability in step.likeliest if piece != step.piece]
+def _runners_up(inspection: Inspection, step: Prediction) -> list[tuple[str, float]]:
+    labels = inspection.labels([piece for piece, _ in step.likeliest])
+    likeliest = zip(labels, step.likeliest, strict=True)
+    return [(label, probability) for label, (piece, probability) in likeliest if piece != step.piece]
 
 
 def _words(pieces: Sequence[str], places: Sequence[int]) -> list[str]:
@@ -257,13 +262,13 @@ def _pour(text: str, width: int) -> list[str]:
     return lines
 
 
-def _label_width(pieces: Sequence[str], width: int) -> int:
+def _label_width(labels: Sequence[str], width: int) -> int:
     """Cells for the labels of subwords: enough for the longest, at most a fifth of the width."""
-    return min(max(7, width // 5), max((_cells(label) for label in readable(pieces)), default=0))
+    return min(max(7, width // 5), max(map(_cells, labels), default=0))
 
 
-def _label(piece: str, width: int) -> str:
-    return _padded(_fit(readable([piece])[0], width), width)
+def _label(label: str, width: int) -> str:
+    return _padded(_fit(label, width), width)
 
 
 def _padded(text: str, width: int) -> str:

@@ -111,11 +111,11 @@ def test_an_overview_has_a_row_for_every_block_of_a_model_and_a_column_for_every
         figure = empty(attention.attention_overview_size(len(maps), 2))
         axes = attention.attention_overview(figure, {name: table[0] for name, table in maps.items()})
     assert [row[0].get_ylabel().replace("\n", " ") for row in axes] == [
-        "encoder 1 self-attention",
-        "decoder 1 self-attention",
-        "decoder 1 cross-attention",
-        "decoder 2 self-attention",
-        "decoder 2 cross-attention",
+        "encoder layer 1 self-attention",
+        "decoder layer 1 self-attention",
+        "decoder layer 1 cross-attention",
+        "decoder layer 2 self-attention",
+        "decoder layer 2 cross-attention",
     ]
     for row, table in zip(axes, maps.values(), strict=True):
         for head, ax in enumerate(row):
@@ -156,8 +156,8 @@ def test_the_three_kinds_share_rows_and_columns() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("encoder.0.self_attention", "encoder 1 self-attention"),
-        ("decoder.11.cross_attention", "decoder 12 cross-attention"),
+        ("encoder.0.self_attention", "encoder layer 1 self-attention"),
+        ("decoder.11.cross_attention", "decoder layer 12 cross-attention"),
         ("something else", "something else"),
         ("a.b.c", "a.b.c"),
     ],

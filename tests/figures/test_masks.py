@@ -128,3 +128,19 @@ def test_without_a_chinese_font_the_readings_stand_in(monkeypatch: pytest.Monkey
 
 def test_the_sentence_has_a_reading_for_every_character() -> None:
     assert len(masks.READINGS) == len(masks.SENTENCE) == 13
+
+
+def test_masked_scores_are_minus_infinity_and_get_no_weight() -> None:
+    with style.styled():
+        axes = list(style.new_figure((7, 3)).subplots(1, 3))
+        masks.masked_weights(axes)
+    scores = torch.tensor(masks.SCORES)
+    weights = scores.masked_fill(~causal_mask(4)[0, 0], -torch.inf).softmax(dim=1)
+    drawn = next(artist.get_array() for artist in axes[2].collections if isinstance(artist, QuadMesh))
+    assert torch.from_numpy(np.asarray(drawn)).view(4, 4) == pytest.approx(weights.double(), abs=1e-6)
+    written = [[text.get_text() for text in ax.texts] for ax in axes]
+    assert written[0] == [f"{score:g}" for row in masks.SCORES for score in row]
+    assert [text == "−∞" for text in written[1]] == (~causal_mask(4)).flatten().tolist()
+    assert written[2] == [f"{weight:.2f}" for weight in weights.flatten().tolist()]
+    (hatched,) = (artist for artist in axes[1].collections if isinstance(artist, PatchCollection))
+    assert len(hatched.get_paths()) == written[1].count("−∞") == 6

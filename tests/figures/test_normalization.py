@@ -73,3 +73,15 @@ def test_written_moments_are_those_of_the_table(panels: list[Axes]) -> None:
         values, written = table(ax), {text.get_position(): text.get_text() for text in ax.texts}
         below = [written[place] for place in sorted(p for p in written if p[1] > 4.5 and p[0] < 4 and p[1] < 5.5)]
         assert below == style.numbers([values.mean(axis=0)], 1)[0]
+
+
+def test_add_and_norm_is_a_sum_whose_tokens_are_normalised() -> None:
+    with style.styled():
+        axes = list(style.new_figure((7, 2)).subplots(1, 4))
+        normalization.add_and_norm(axes)
+    x, output, total, normal = (np.asarray(ax.collections[0].get_array()).reshape(3, 4) for ax in axes)
+    assert np.array_equal(x, normalization.VALUES[:3])
+    assert np.array_equal(output, normalization.SUBLAYER)
+    assert np.array_equal(total, x + output)
+    centred = total - total.mean(axis=1, keepdims=True)
+    assert normal == pytest.approx(centred / total.std(axis=1, keepdims=True), abs=1e-4)

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
@@ -29,6 +30,10 @@ def test_six_steps_are_scaled_dot_product_attention(position: int) -> None:
     output, weights = scaled_dot_product_attention(query, key, value, need_weights=True)
     assert weights is not None
     # Each step from the one before, and the last of them is what the model computes.
+    biases = (attention.query.bias, attention.key.bias, attention.value.bias)
+    tables = (steps.queries, steps.keys, steps.values)
+    for table, projection, bias in zip(tables, steps.projections, biases, strict=True):
+        assert torch.allclose(table, embedded @ projection + bias, atol=1e-6)
     assert torch.allclose(steps.scores, torch.stack([steps.queries[position] @ key for key in steps.keys]))
     assert torch.allclose(steps.scaled, steps.scores / 6**0.5)
     assert torch.allclose(steps.weights, steps.scaled.softmax(dim=0))
@@ -63,11 +68,17 @@ def test_the_example_leaves_the_callers_random_numbers_alone() -> None:
 def test_every_number_of_every_step_is_in_the_picture(ax: Axes) -> None:
     walkthrough.attention_walkthrough(ax)
     steps = walkthrough.small_example()
-    strips = [artist.get_array() for artist in ax.collections]
+    matrices, strips = ([], [])
+    for artist in ax.collections:
+        table = torch.from_numpy(np.asarray(artist.get_array()))
+        (strips if len(table) == 1 else matrices).append(table)
+    assert all(torch.equal(a, b.double()) for a, b in zip(matrices, steps.projections, strict=True))
+    for table, matrix in zip((steps.queries, steps.keys, steps.values), steps.projections, strict=True):
+        assert torch.equal(table, steps.embedded @ matrix)  # by hand: there is no bias
     tables = [steps.embedded, steps.queries, steps.keys, steps.values, steps.weighted, steps.output[None]]
     expected = [row for table in tables for row in table.double()]
     assert len(strips) == len(expected)
-    assert all(any(torch.equal(torch.from_numpy(strip.ravel()), row) for strip in strips) for row in expected)
+    assert all(any(torch.equal(strip.ravel(), row) for strip in strips) for row in expected)
     written = " ".join(text.get_text() for text in ax.texts)
     for number, (score, scaled, weight) in enumerate(zip(steps.scores, steps.scaled, steps.weights, strict=True)):
         index = "₁₂"[number]

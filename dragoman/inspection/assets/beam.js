@@ -57,10 +57,25 @@ class BeamTree {
       up.best = Math.min(up.best, best);
       up.deepest = Math.max(up.deepest, deepest);
     }
+    const given = this.givenPath();
     for (const node of this.nodes) {
-      node.kind = node.best === Infinity ? "pruned" : node.best === -1 ? "chosen" : "kept";
+      node.kind = given.has(node) || node.best === -1 ? "chosen" : node.best === Infinity ? "pruned" : "kept";
       node.heir = [...node.children].sort((a, b) => a.best - b.best || b.deepest - a.deepest)[0];
     }
+  }
+
+  /** The nodes that begin a translation which the search did not find: up to the step at which it left it. */
+  givenPath() {
+    const path = new Set();
+    if (RECORD.chosen !== -1) return path;
+    let children = this.nodes.filter((node) => !node.up);
+    for (const output of RECORD.outputs) {
+      const next = children.find((node) => node.piece === output);
+      if (!next) break;
+      path.add(next);
+      children = next.children;
+    }
+    return path;
   }
 
   /** A branch keeps its lane while one child goes on with it; lanes are free again one step after a branch ends. */
@@ -145,7 +160,7 @@ class BeamTree {
     const beginning = shown.length < path.length ? "… " : "";
     const text = el("span", { class: "path", dir: direction }, beginning, ...words);
     const chance = percent(this.stepProbability(node));
-    const fate = node.kind === "pruned" ? ", given up later" : "";
+    const fate = node.best === Infinity ? "; leads to none of the candidates" : "";
     const end = node.candidate >= 0 ? `, finished as #${node.candidate + 1}` : fate;
     const total = el("b", { class: "number" }, fixed(node.log_prob, 3));
     const odds = [`step ${node.depth + 1}: ${chance} after what stands before it, log-probability `, total, end];

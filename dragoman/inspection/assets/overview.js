@@ -11,6 +11,7 @@ class Overview {
     state.on(["kind"], () => this.build());
     state.on(["layer", "head"], () => this.mark());
     state.on(["kind", "scale", "theme"], () => this.paint());
+    state.on(["layer", "head"], () => state.scale === "full" || this.paint());
     state.on(["kind", "layer", "head", "scale", "theme"], () => this.showLegend());
     arrowKeys(this.grid, ".thumbnail");
     this.grid.addEventListener("click", (event) => {
@@ -62,10 +63,11 @@ class Overview {
 
   paint() {
     if (!this.seen) return;
-    const { kind, scale } = this.state;
+    const { kind } = this.state;
+    const top = topOf(this.state); // one scale for all, that of the legend
     for (const button of this.thumbnails) {
       const [layer, head] = [Number(button.dataset.layer), Number(button.dataset.head)];
-      paintPixels(button.firstChild, kind, layer, head, topOf({ kind, layer, head, scale }));
+      paintPixels(button.firstChild, kind, layer, head, top);
     }
   }
 

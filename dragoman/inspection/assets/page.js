@@ -13,6 +13,7 @@ function showHead() {
   byId("alignment-layer").textContent = RECORD.alignment_layer + 1;
   byId("not-found").hidden = RECORD.chosen !== -1;
   if (RECORD.chosen === -1) byId("verdict").textContent = verdict();
+  byId("rounding").hidden = RECORD.facts.search.precision === "fp32";
   for (const [name, text] of Object.entries(facts())) byId(`fact-${name}`).textContent = text;
 }
 
@@ -49,7 +50,8 @@ function facts() {
 function searchFacts({ beam, length_penalty, min_length, max_length, precision }) {
   const how = beam === 1 ? "greedy (beam 1)" : `beam ${beam}, length penalty α = ${length_penalty}`;
   const shortest = min_length ? `; no end before ${plural(min_length, "subword")}, whatever its rank` : "";
-  return `${how}, at most ${plural(max_length, "subword")} more than the source has${shortest}; in ${precision}`;
+  const longest = `at most ${plural(max_length, "subword")} more than the source, whose end counts`;
+  return `${how}, ${longest}${shortest}; in ${precision}`;
 }
 
 /** A menu of numbers that is kept in step with one property of the state. */
@@ -96,6 +98,20 @@ function showSections() {
   });
 }
 
+/** Shrinks the search tree to the width of its frame; one too large to be read is left out. */
+function fitTree(tree) {
+  const frame = tree.parentElement;
+  frame.scrollLeft = 0;
+  let zoom = 1; // borders and the least size of letters do not shrink with the rest: try until it fits
+  for (; zoom > LEGIBLE && tree.offsetWidth * zoom > 0; zoom *= 0.95) {
+    tree.style.zoom = zoom;
+    if (frame.scrollWidth <= frame.clientWidth) break;
+  }
+  byId("beam").classList.toggle("tree-left-out", zoom <= LEGIBLE);
+}
+
+const LEGIBLE = 0.45; // of the size on the screen
+
 /** Paper is white and does not scroll: while it prints, the page is light, and as wide as a sheet. */
 function preparePrinting(state) {
   const root = document.documentElement;
@@ -106,7 +122,7 @@ function preparePrinting(state) {
     root.dataset.theme = "light";
     root.classList.add("printing");
     state.set({ theme: "light" });
-    tree.style.zoom = Math.min(1, (0.97 * tree.parentElement.clientWidth) / tree.offsetWidth);
+    fitTree(tree);
     for (const layOut of LAYOUTS) layOut();
   });
   addEventListener("afterprint", () => {
@@ -114,6 +130,7 @@ function preparePrinting(state) {
     else delete root.dataset.theme;
     root.classList.remove("printing");
     tree.style.zoom = "";
+    byId("beam").classList.remove("tree-left-out");
     state.set({ theme: theme() });
     for (const layOut of LAYOUTS) layOut();
   });

@@ -2,7 +2,8 @@
 // Shapes: S source subwords, T target steps, H heads.
 
 const RECORD = JSON.parse(byId("record").textContent);
-const LANGUAGE = { source: RECORD.languages[0], target: RECORD.languages[1] };
+const [SOURCE, TARGET] = RECORD.languages.map((code) => code.replaceAll("_", "-")); // "zh_TW" → "zh-TW", as in HTML
+const LANGUAGE = { source: SOURCE, target: TARGET };
 const STEPS = RECORD.outputs.length;
 
 /** A label, isolated: its writing direction neither takes nor gives direction to its surroundings. */
@@ -100,7 +101,7 @@ function placeName(kind, layer, head) {
 /** The English name of a language, or its code where that is no language's. */
 function languageName(code) {
   try {
-    return new Intl.DisplayNames(["en"], { type: "language" }).of(code.replace("_", "-"));
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
   } catch {
     return code; // any name may be given to a language when a model is trained
   }
