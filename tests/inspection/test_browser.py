@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +210,42 @@ def test_probabilities_candidates_and_tree_are_the_record_s(
         assert sorted(ends) == sorted(f"#{node.candidate + 1}" for node in record.tree if node.candidate >= 0)
         links = browser.find_elements(By.CSS_SELECTOR, ".links path")
         assert len(links) == len(record.alignment)
+
+
+def test_the_path_of_a_given_translation_is_coloured_up_to_where_the_search_left_it(
+    browser: Any, translator: Translator, tmp_path: Path
+) -> None:
+    found = translator.inspect(SENTENCE, SearchConfig(beam=3, max_length=4))
+    other = [*found.outputs[:2], *["▁nowhere"] * (len(found.outputs) - 2)]
+    show(browser, replace(found, outputs=other, chosen=-1).to_html(), tmp_path)
+    path = browser.execute_script(
+        "return [...document.querySelectorAll('.tree .chosen .piece')].map((e) => e.textContent)"
+    )
+    assert path == found.labels(other[:2])
+
+
+def test_small_maps_have_the_scale_of_the_legend(
+    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
+) -> None:
+    show(browser, inspection.to_html(), tmp_path)
+    browser.find_element(By.ID, "attention").find_element(By.CSS_SELECTOR, "#scales [value=max]").click()
+    painted = """
+        const [r, g, b] = TABLES[theme()].encoder[shade(arguments[0], arguments[1])];
+        const canvas = document.querySelector(`.thumbnail[data-layer='0'][data-head='${arguments[2]}'] canvas`);
+        const [red, green, blue] = canvas.getContext("2d").getImageData(arguments[3], 0, 1, 1).data;
+        return [[r, g, b], [red, green, blue]];
+    """
+    for shown in (MEAN, 1):
+        choose(browser, "encoder", 0, shown)
+        top = float(expected(weights, "encoder", 0, shown).max())
+        for head in range(HEADS):
+            for key, weight in enumerate(expected(weights, "encoder", 0, head)[0].tolist()):
+                table, pixel = browser.execute_script(painted, min(weight, top), top, head, key)
+                assert pixel == pytest.approx(table, abs=2)  # weights on the page have 16 bits
+
+
+def test_languages_are_told_in_the_way_of_the_web(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
+    show(browser, replace(inspection, languages=("zh_TW", "pt_BR")).to_html(), tmp_path)
+    for side, code in (("source", "zh-TW"), ("target", "pt-BR")):
+        assert browser.find_element(By.ID, f"{side}-text").get_attribute("lang") == code
+        assert browser.find_element(By.CSS_SELECTOR, f".chips.{side} .piece").get_attribute("lang") == code

@@ -49,6 +49,12 @@ def test_labels_are_readable() -> None:
     assert readable(pieces) == expected
 
 
+def test_nothing_continues_a_word_where_words_are_not_spaced() -> None:
+    record = example(languages=("zh", "en"))
+    assert record.labels(["▁", "动", "物"], 0) == ["␣", "动", "物"]
+    assert record.labels(["▁animal", "s"], 1) == record.labels(["▁animal", "s"]) == ["animal", "·s"]
+
+
 @given(st.text())
 def test_what_is_shown_cannot_turn_or_break_the_line(text: str) -> None:
     shown = visible(text)

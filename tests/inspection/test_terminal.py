@@ -14,7 +14,7 @@ from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import ModelConfig, SearchConfig, TextConfig
 from dragoman.inference.alignment import words_of
 from dragoman.inference.translator import Translator
-from dragoman.inspection.record import Candidate, Inspection, Prediction, readable, visible
+from dragoman.inspection.record import Candidate, Inspection, Prediction, visible
 from dragoman.inspection.terminal import render_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.subword import Vocabulary
@@ -55,7 +55,7 @@ def make(
     sharp = np.random.default_rng(seed).random(shape, dtype=np.float32) ** 12
     return Inspection(
         languages=("en", "fr"),
-        facts={},
+        facts={"search": {"precision": "fp32"}},
         source="".join(source_pieces).replace("▁", " ").strip(),
         target="".join(outputs).replace("▁", " ").strip(),
         source_pieces=[*source_pieces, "</s>"],
@@ -324,6 +324,6 @@ def test_what_a_translator_returns_can_be_shown() -> None:
                 assert all(cell_len(line) <= width for line in text.split("\n"))
                 assert f"{record.score:.4f}" in text
             columns, _, rows = read_grid(render_text(record, 120))
-            assert columns == readable(record.source_pieces)
+            assert columns == record.labels(record.source_pieces, 0)
             assert len(rows) == len(record.outputs)
             assert text.count("▸") == (record.chosen >= 0)
