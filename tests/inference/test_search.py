@@ -252,3 +252,25 @@ def test_finished_sentences_leave_the_batch() -> None:
     search(counting, Prefixes(3), [20, 20, 20], SearchConfig(beam=1))
     assert sizes[0] == 3
     assert sizes[-1] == 1
+
+
+def test_an_ending_takes_no_place_in_the_beam() -> None:
+    # A EOS 0.30, A C 0.30, B D 0.28: the ending and A C are the two best, and B D goes on all the same.
+    table = {
+        (): {A: 0.6, B: 0.4},
+        (A,): {EOS: 0.5, C: 0.5},
+        (B,): {D: 0.7, EOS: 0.3},
+        (A, C): {A: 0.5, B: 0.5},
+        (B, D): {EOS: 1.0},
+    }
+    (found,) = run(
+        lambda _, tokens: table.get(tokens, {EOS: 1.0}), SearchConfig(beam=2, n_best=2, length_penalty=0.0), [5]
+    )
+    assert [h.tokens for h in found] == [[A], [B, D]]
+
+
+def test_a_full_beam_goes_on_while_an_ending_at_the_next_step_would_win() -> None:
+    # Finished: EOS, ln 0.3; A EOS, ln 0.25 / (7/6) = -1.19. A C EOS has ln 0.25 / (8/6) = -1.04.
+    table = {(): {A: 0.5, EOS: 0.3, B: 0.2}, (A,): {EOS: 0.5, C: 0.5}, (B,): {D: 0.5, C: 0.5}}
+    (found,) = run(lambda _, tokens: table.get(tokens, {EOS: 1.0}), SearchConfig(beam=2, length_penalty=1.0), [5])
+    assert found[0].tokens == [A, C]

@@ -26,6 +26,7 @@ from dragoman.training import trainer as trainer_module
 from dragoman.training.state import list_states, settings_digest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
+from dragoman.training.validation import Validator
 
 from .interruptions import Crash, before_each_step, same_runs
 from .small_runs import configure, make, records, same, train, weights_of
@@ -295,3 +296,32 @@ def test_a_model_that_cannot_be_read_now_is_not_written_over(folder: Path, monke
         with pytest.raises(UnreadableError, match=r"model\.safetensors: can't be read \(Permission denied\)"):
             train(replace(run, max_steps=9))
     assert make(replace(run, max_steps=9)).progress.best_step == 5
+
+
+@pytest.mark.parametrize(("scale", "step"), [(0.1, 10), (10.0, 6)])
+def test_patience_waits_for_a_young_model_whose_loss_falls(
+    folder: Path, scale: float, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([5.0, 5.5, 4.0, 4.5, 4.2, 3.5])
+    monkeypatch.setattr(Validator, "_measure_forced", lambda self, model: (next(losses), 0.5))
+    validation = ValidationConfig(every=2, patience=2, keep_last=1, metric="bleu")
+    bleu = [scale * score for score in (4.0, 1.0, 2.0, 1.0, 2.0, 1.0)]
+    outcome = train(configure(folder, validation=validation), bleu)
+    assert (outcome.reason, outcome.progress.step, outcome.progress.best_step) == ("patience", step, 2)
+
+
+def test_of_equal_scores_the_lower_loss_is_kept_whichever_came_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = iter([3.0, 2.0, 2.5])
+    monkeypatch.setattr(Validator, "_measure_forced", lambda self, model: (next(losses), 0.5))
+    validation = ValidationConfig(every=4, patience=0, keep_last=1, metric="bleu")
+    assert train(configure(folder, validation=validation), bleu=[0.0]).progress.best_step == 8
+
+
+def test_a_validation_tells_of_the_steps_since_the_one_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoil(monkeypatch, lambda step, loss, norm: (step / 10, float(step**2)))
+    trainer = make(configure(folder))
+    trainer.run()
+    assert [o.health.gradient_norm for o in trainer._observations] == [9.0, 64.0, 132.5]  # medians
+    assert [o.train_loss for o in trainer._observations] == pytest.approx([0.3, 0.8, 1.15])  # means
