@@ -157,6 +157,14 @@ def test_the_defaults_are_the_optimisation_and_the_search_of_the_paper() -> None
     assert (search.beam, search.length_penalty, search.max_length) == (4, 0.6, 50)
 
 
+def test_the_defaults_are_what_the_pages_and_the_recorded_results_suppose() -> None:
+    run = TrainConfig(source="en", target="de", train=["text"], out="out")
+    assert run.optimizer.clip_norm == 1.0
+    assert (run.validation.metric, run.validation.patience, run.validation.keep_last) == ("bleu", 10, 5)
+    assert (run.model.layer_norm_eps, run.model.max_length, run.text.max_length) == (1e-5, 512, 200)
+    assert (run.text.subword_dropout, run.optimizer.r_drop, run.optimizer.ema_decay) == (0.0, 0.0, 0.0)
+
+
 # ---- all of them
 
 

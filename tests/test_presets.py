@@ -21,6 +21,16 @@ def test_the_big_preset_is_the_big_model_of_the_paper() -> None:
     assert big.d_k == 64
 
 
+def test_the_tiny_preset_is_the_tiny_model_of_wu_et_al() -> None:
+    tiny = model_preset("tiny")
+    assert (tiny.num_encoder_layers, tiny.d_model, tiny.d_ff, tiny.num_heads, tiny.dropout) == (4, 128, 256, 4, 0.3)
+
+
+def test_rates_of_short_runs_are_those_of_the_recorded_results() -> None:
+    rates = {name: PRESETS[name].get("optimizer.peak_lr") for name in PRESETS}
+    assert rates == {"tiny": 4e-3, "small": 2e-3, "base": None, "big": None}
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_a_possible_model_with_what_it_says(name: str) -> None:
     model = model_preset(name)

@@ -212,3 +212,9 @@ def test_a_model_that_computes_no_numbers_is_an_error(value: float) -> None:
                 parameter.fill_(value)
     with pytest.raises(DragomanError, match="no numbers"):
         Engine(model, CPU, False).search([[5, EOS], [6, 7, EOS]], SearchConfig(beam=2))
+
+
+def test_wider_beams_search_fewer_sentences_at_once() -> None:
+    engine = Engine(small_model(20), CPU, autocast=False)
+    assert [engine.batch_tokens(SearchConfig(beam=beam, batch_tokens=8192)) for beam in (1, 4, 5)] == [8192, 2048, 1638]
+    assert engine.batch_tokens(SearchConfig(beam=16, batch_tokens=4)) == 1

@@ -92,6 +92,13 @@ def test_fixed_positions_are_a_buffer_that_is_neither_learned_nor_saved(layout: 
     assert torch.equal(encoding.table, sinusoids(20, 8, layout))
 
 
+def test_learned_positions_begin_as_large_as_embeddings_before_they_are_scaled() -> None:
+    torch.manual_seed(1)
+    table = PositionalEncoding(64, 4000, 0.0, "learned").table
+    assert table.std().item() == pytest.approx(64**-0.5, rel=0.02)
+    assert table.mean().item() == pytest.approx(0.0, abs=1e-3)
+
+
 def test_learned_positions_are_a_parameter_that_is_saved() -> None:
     encoding = PositionalEncoding(8, 20, 0.0, "learned")
     assert isinstance(encoding.table, nn.Parameter)

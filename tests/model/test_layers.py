@@ -294,6 +294,19 @@ def test_dropout_on_attention_weights_and_inside_the_feed_forward_network_are_op
     assert seen == [(0.2, (B, 2, T, T)), (0.2, (B, 2, T, S)), (0.4, (B, T, 20))]
 
 
+def test_inside_the_feed_forward_network_dropout_falls_on_what_the_activation_makes() -> None:
+    network = PositionwiseFeedForward(config(activation="gelu", activation_dropout=0.5)).double().train()
+    received = []
+    network.outer.register_forward_pre_hook(lambda _, given: received.append(given[0]))
+    x = rand(B, S, D)
+    network(x)
+    whole = 2 * F.gelu(network.inner(x))
+    (given,) = received
+    kept = given != 0
+    assert 0.4 < kept.double().mean() < 0.6
+    torch.testing.assert_close(given[kept], whole[kept])
+
+
 def test_attention_and_feed_forward_network_are_deterministic_in_training_by_default() -> None:
     layer, x = randomised(EncoderLayer(config(dropout=0.5), "encoder.0")).train(), rand(B, S, D)
     assert torch.equal(layer.self_attention(x, x, x), layer.self_attention(x, x, x))

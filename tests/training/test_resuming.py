@@ -43,6 +43,20 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
     assert same_runs(folder / "straight", folder / "broken")
 
 
+def test_what_earlier_validations_observed_is_judged_together_with_the_later_ones(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight, broken = (make(configure(folder, name)) for name in ("straight", "broken"))
+    straight.run()
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 9)
+        broken.run()
+    again = make(configure(folder, "broken"))
+    again.run()
+    assert len(straight._observations) > len(broken._observations) > 0
+    assert again._observations == straight._observations
+
+
 def test_with_all_that_small_texts_are_trained_with_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = {
         "model": replace(SHAPE, dropout=0.2),
