@@ -95,3 +95,8 @@ def test_each_side_is_aligned_in_units_of_its_own() -> None:
     pieces = vocabulary.target.pieces(ids)
     assert (found.source, found.target) == (["the", "cat"], pieces)
     assert found.links == [(word, place) for place, word in enumerate(words_of(pieces))]
+
+
+def test_two_heads_outvote_one_that_is_surer() -> None:
+    heads = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]], [[0.2, 0.8]]])
+    assert align(heads, [0, 1], [0]) == [(1, 0)]

@@ -108,3 +108,14 @@ def test_its_own_limits_are_within_the_positions(positions: str, tmp_path: Path)
     translator = library.Translator(str(tmp_path), intra_threads=1)
     (found,) = translator.translate_batch([["▁a"] * 2000], beam_size=1, min_decoding_length=256)
     assert len(found.hypotheses[0]) == 256
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"activation": "gelu"}, {"activation": "swish"}, *({"layer_norm_eps": 1e-2, "norm": n} for n in ("post", "pre"))],
+    ids=str,
+)
+def test_activations_and_epsilon_are_those_of_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
+    parity = exported(small_model(**settings), tmp_path / "out")
+    assert parity.passed
+    assert parity.largest_difference < 5e-5

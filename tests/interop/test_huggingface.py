@@ -118,3 +118,22 @@ def test_what_marian_lacks_is_refused_with_an_alternative(
     with pytest.raises(DragomanError, match=f"{named}.*--to ctranslate2"):
         write_model(small_model(**settings), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+def test_every_activation_is_the_one_of_transformers(activation: str, tmp_path: Path) -> None:
+    loaded = small_model(activation=activation)
+    write_model(loaded, tmp_path)
+    source, target = [7, 9, 30, EOS], [40, 11]
+    with torch.no_grad():
+        ours = loaded.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))[0]
+    torch.testing.assert_close(logits(tmp_path, source, target), ours, atol=2e-5, rtol=1e-5)
+
+
+def test_the_folder_says_how_to_search_and_how_far_the_positions_go(tmp_path: Path) -> None:
+    write_model(small_model(max_length=700), tmp_path)
+    search = transformers.GenerationConfig.from_pretrained(tmp_path)
+    assert (search.num_beams, search.length_penalty, search.early_stopping) == (4, 0.6, False)
+    assert (search.pad_token_id, search.eos_token_id, search.forced_eos_token_id) == (0, EOS, EOS)
+    assert transformers.AutoConfig.from_pretrained(tmp_path).max_position_embeddings == 700
+    assert logits(tmp_path, [7] * 699 + [EOS], [40]).shape[0] == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ from small_models import LINES, TARGETS, small_model
 
 from dragoman.config import EOS, PAD, UNK, DragomanError, SearchConfig
 from dragoman.inference.engine import Engine
-from dragoman.interop.parity import Array, Parity, Sample, _closest_call, prove
+from dragoman.interop import parity as parity_module
+from dragoman.interop.parity import Array, Parity, Sample, _closest_call, _passes, prove
 
 CPU = torch.device("cpu")
 SAMPLE = Sample(LINES[:10], [line[::-1] for line in LINES[:10]], "lines")
@@ -198,3 +200,30 @@ def test_log_probabilities_are_compared_where_logits_are_not_told() -> None:
     assert parity.logits == "log-probabilities"
     assert parity.passed
     assert np.isfinite(parity.largest_difference)
+
+
+def counted(sentences: int, equal: int, **more: Any) -> Parity:
+    nothing = {"1": 0}
+    return Parity("x", sentences, "lines", "logits", 1e-5, {"1": equal}, nothing, nothing, nothing, **more)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "wrong", "passed"), [(10, 1, False), (999, 1, False), (1000, 1, True), (1000, 2, False)]
+)
+def test_one_line_in_a_thousand_may_differ(sentences: int, wrong: int, passed: bool) -> None:
+    assert _passes(counted(sentences, sentences - wrong)) is passed
+
+
+@pytest.mark.parametrize(("margin", "passed"), [(0.0019, True), (0.0021, False)])
+def test_two_thousandths_of_a_nat_are_a_tie(margin: float, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parity_module, "_closest_call", lambda *_: SimpleNamespace(margin=margin, kept_out=False))
+    assert compare(Mirror(tokens=1)).passed is passed
+
+
+def test_what_is_no_number_agrees_with_nothing() -> None:
+    assert not compare(Mirror(noise=math.nan)).passed
+
+
+@pytest.mark.parametrize(("there", "passed"), [(28.1, True), (27.9, False), (32.1, False)])
+def test_two_points_of_bleu_are_the_most_that_rounding_may_cost(there: float, passed: bool) -> None:
+    assert _passes(counted(10, 9, bleu={"1": [30.0, there]}, exact=False)) is passed

@@ -294,3 +294,10 @@ def test_progress_knows_the_part_of_the_epoch_that_is_done() -> None:
     parts = [progress.part_of_epoch for _ in shares.following(progress)]
     assert parts == pytest.approx([batch / epoch for batch in range(1, epoch + 1)] * 2)
     assert (progress.epoch, progress.part_of_epoch) == (2, 0.0)
+
+
+def test_the_same_batch_is_cut_otherwise_with_another_seed(text: PreparedText) -> None:
+    config = replace(configure(), text=TextConfig(subword_dropout=0.3))
+    shares, indices = Shares(text.train, config, Processes(), text.vocabulary), np.arange(20)
+    first, again, other = (shares._collate(indices, seed) for seed in (1, 1, 2))
+    assert first.source.tolist() == again.source.tolist() != other.source.tolist()
