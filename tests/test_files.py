@@ -370,3 +370,18 @@ def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "access", lambda *asked: False)
     with pytest.raises(DragomanError, match="read-only"):
         require_place(tmp_path / "new")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux tells the file of a descriptor")
+def test_the_names_of_several_files_reach_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def watch(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append("folder" if path.is_dir() else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    write_together({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    assert flushed == ["file", "file", "folder"]

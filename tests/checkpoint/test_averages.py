@@ -13,6 +13,7 @@ from dragoman.checkpoint import (
     ModelFolder,
     average_weights,
     checkpoint_path,
+    learned_checkpoints,
     list_checkpoints,
     read_weights,
     refuse_to_overwrite,
@@ -90,3 +91,10 @@ def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path)
         (tmp_path / "checkpoints" / name).touch()
     assert list_checkpoints(tmp_path) == [paths[step] for step in sorted(steps)]
     assert list_checkpoints(tmp_path / "nowhere") == []
+
+
+def test_what_a_fine_tuning_began_with_was_not_learned_by_it(tmp_path: Path) -> None:
+    for step in (0, 5, 10):
+        save_weights({"w": torch.ones(2)}, checkpoint_path(tmp_path, step))
+    assert [path.stem for path in list_checkpoints(tmp_path)] == [f"step-{step:08d}" for step in (0, 5, 10)]
+    assert [path.stem for path in learned_checkpoints(tmp_path)] == [f"step-{step:08d}" for step in (5, 10)]

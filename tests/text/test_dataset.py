@@ -324,3 +324,20 @@ def test_a_full_disk_is_said_with_the_cure(vocabulary: Vocabulary, tmp_path: Pat
         said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
     assert "make room and run the same command again" in said
     assert not list(tmp_path.iterdir())
+
+
+def test_the_fingerprint_tells_where_the_source_ends(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    pairs = [("ab", "c"), ("a", "bc")]
+    one, other = (build_store([pair], vocabulary, tmp_path / "store", 100).report.fingerprint for pair in pairs)
+    assert one != other
+
+
+def test_the_last_pair_is_no_likelier_in_a_sample_than_the_first() -> None:
+    first = sum(sample_pairs([("a", "a"), ("b", "b")], 1, seed)[0] == [("a", "a")] for seed in range(400))
+    assert 150 < first < 250
+
+
+def test_spaces_make_no_sentence_hopeless(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    padded = "the cat" + " " * 5000 + "sleeps"
+    store = build_store([(padded, "die Katze")], vocabulary, tmp_path / "store", 100)
+    assert contents(store) == encoded([("the cat sleeps", "die Katze")], vocabulary)
