@@ -22,7 +22,7 @@ def config(tmp_path: Path) -> TrainConfig:
         source="en",
         target="de",
         train=[write_text(tmp_path / "train", pairs[8:])],
-        valid=[write_text(tmp_path / "valid", [*pairs[:8], ("", "leer")])],
+        valid=[write_text(tmp_path / "valid", [*pairs[:8], ("", "leer"), ("empty", " ")])],
         out=str(tmp_path / "out"),
         text=TextConfig(vocab_size=320),
     )

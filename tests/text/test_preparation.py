@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 from small_texts import decoded, held_out, make_invalid, sentences, snapshot, write_text
 
@@ -53,6 +54,17 @@ def test_settings_that_do_not_concern_the_text_change_nothing(config: TrainConfi
     before = snapshot(config)
     prepare_text(replace(config, max_steps=7, model=ModelConfig(d_model=64), device="cpu"))
     assert snapshot(config) == before
+
+
+def test_validation_pairs_are_those_that_the_model_has_positions_for(config: TrainConfig, tmp_path: Path) -> None:
+    """Longer ones than are trained on, too; the end takes a position as well."""
+    write_text(tmp_path / "train", [("a", "b"), *sentences()])
+    run = replace(config, text=replace(config.text, max_length=2))
+    valid = prepare_text(run).valid
+    longest = int(np.maximum(valid.source_lengths, valid.target_lengths).max())
+    kept = [len(prepare_text(replace(run, model=ModelConfig(max_length=longest + more))).valid) for more in (-1, 0)]
+    assert longest > 2
+    assert kept[0] < kept[1] == len(valid) == 8
 
 
 @pytest.mark.parametrize("change", [{"vocab_size": 310}, {"subwords": "unigram"}, {"max_length": 100}])
@@ -148,7 +160,7 @@ def test_what_was_left_out_is_reported_again_when_nothing_is_made_again(config: 
     for _ in range(2):
         lines: list[str] = []
         prepare_text(config, lines.append)
-        assert any("1 with an empty side" in line for line in lines)
+        assert any("2 with an empty side" in line for line in lines)
 
 
 # ---- holding out
