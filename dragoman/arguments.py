@@ -6,22 +6,21 @@ Imports nothing heavy: `--help` answers at once.
 from __future__ import annotations
 
 import difflib
-import json
-import os
 import re
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
-import yaml
 from docstring_parser import parse_from_object
 from jsonargparse import ArgumentParser, Namespace
 
 from dragoman.config import ConfigError, TrainConfig, require
 from dragoman.options import ALONE
-from dragoman.presets import FINE_TUNING, PRESETS
+from dragoman.reporting import say
+from dragoman.starting_values import FOUND_OUT, settings_of, starting_values, without_replaced_origins
 
 _Config = TypeVar("_Config")
 
@@ -41,7 +40,7 @@ class Verb:
 
 
 _METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
-TRAIN = Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size"))
+TRAIN = Verb(TrainConfig, "dragoman.train", (), FOUND_OUT)
 
 
 def first_sentence(config: type) -> str:
@@ -59,7 +58,10 @@ _WORDINGS = (
     (r"Got value:$", "Got value: nothing"),
     (r'Parser key "([\w.]+)"(?: element \d+)?: Expected a', r"\1: Expected a"),
     (r"([\w.]+): Expected a typing\.Literal\[(.*?)\]\. Got value: (.*)", r"\1 must be one of \2, not \3"),
-    (r"([\w.]+): Expected a <class '(\w+)'>\. Got value: (.*)", r"\1 must be \2, not \3"),
+    (r"([\w.]+): Expected a <class 'int'>\. Got value: (.*)", r"\1 must be a whole number, not \2"),
+    (r"([\w.]+): Expected a <class 'float'>\. Got value: (.*)", r"\1 must be a number, not \2"),
+    (r"([\w.]+): Expected a <class 'bool'>\. Got value: (.*)", r"\1 must be true or false, not \2"),
+    (r"([\w.]+): Expected a <class 'str'>\. Got value: (.*)", r"\1 must be text, not \2: put it in quotes"),
     (r"'str' object does not support item assignment", "train and valid are lists: write them as [text, …]"),
 )
 
@@ -67,27 +69,49 @@ _WORDINGS = (
 class _Parser(ArgumentParser):
     """Complains in one sentence, and names the nearest key when one is unknown."""
 
+    files: Mapping[str, str] = MappingProxyType({})
+    """By setting, the file that gives it, where one does."""
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Print what is wrong and leave with exit code 2."""
         message = re.sub(r"\s+", " ", message).strip()
         for pattern, wording in _WORDINGS:
             message = re.sub(pattern, wording, message)
-        required = re.fullmatch(r"the following arguments are required: (.*)", message)
-        if required:
-            flags = {action.dest: action.option_strings[-1:] for action in self._actions}
-            names = ((flags.get(name) or [name])[0] for name in required[1].split(", "))
-            message = f"these are required: {', '.join(names)}"
-            greedy = [a.option_strings[-1] for a in self._actions if a.option_strings and a.nargs == "+"]
-            if not flags.get(required[1]) and greedy:
-                message += f"; write it before {greedy[0]}, which takes all that follows"
-        keys = [action.dest for action in self._actions]
-        unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(--)?([\w.-]+)", message)
-        if unknown and (name := unknown[2].replace("-", "_")) not in keys:
-            message = f"unknown setting {name}{nearest(name, keys)}"
-            if name.startswith("_") and "sentence" in keys:
-                message = f"unknown option {unknown[2]}; a sentence that begins with a dash goes last, after --"
-        print(f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
+        message = in_file(self._of_missing(self._of_unknown(message)), self.files)
+        say(f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)")
         sys.exit(2)
+
+    def _of_unknown(self, message: str) -> str:
+        word = re.match(r"unrecognized arguments: ([^-]\S*)", message)
+        if word:
+            return f"{word[1]!r} is one word too many; text with spaces goes in quotes"
+        keys = [action.dest for action in self._actions]
+        unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(?:--)?([\w.-]+)", message)
+        if not unknown or (name := unknown[1].replace("-", "_")) in keys:
+            return message
+        if name.startswith("_") and "sentence" in keys:
+            return f"unknown option {unknown[1]}; a sentence that begins with a dash goes last, after --"
+        if members := [key for key in keys if key.startswith(f"{name}.")]:
+            return f"{name} is no setting but a group of them: give one, such as --{members[0].replace('_', '-')}"
+        return f"unknown setting {name}{nearest(name, keys)}"
+
+    def _of_missing(self, message: str) -> str:
+        required = re.fullmatch(r"the following arguments are required: (.*)", message)
+        if not required:
+            return message
+        flags = {action.dest: action.option_strings[-1:] for action in self._actions}
+        missing = required[1].split(", ")
+        message = f"these are required: {', '.join((flags.get(name) or [name])[0] for name in missing)}"
+        greedy = [a.option_strings[-1] for a in self._actions if a.option_strings and a.nargs == "+"]
+        if greedy and not all(map(flags.get, missing)):
+            message += f"; write it before {greedy[0]}, which takes all that follows"
+        return message
+
+
+def in_file(message: str, files: Mapping[str, str]) -> str:
+    """The message with the name of the file in front that gives the setting which it is about, if one does."""
+    named = [files[word] for word in re.findall(r"[\w.]+", message) if word in files]
+    return f"{named[0]}: {message}" if named else message
 
 
 def nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:
@@ -108,18 +132,43 @@ def parse(name: str, verb: Verb, arguments: Sequence[str]) -> Any:
         ConfigError: a setting has an impossible value.
         SystemExit: the words can't be understood, or ask for help; what there was to say has been printed.
     """
-    arguments = _normalised(arguments, verb)
+    words = _normalised(arguments, verb)
     parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__, allow_abbrev=False)
     if name == "train":
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
     _add_fields(parser, verb.config, "", verb)
     parser.usage = _usage(parser)
-    if name == "train":
-        parser.set_defaults(_starting_values(arguments))
     try:
-        return _build(verb.config, parser.parse_args(arguments))
+        return _build(verb.config, parser.parse_args(words)) if name != "train" else _parse_training(parser, words)
     except TypeError as error:
         raise ConfigError(f"a setting has a value of the wrong kind ({error}); lists look like [a, b]") from None
+
+
+def _parse_training(parser: _Parser, words: Sequence[str]) -> TrainConfig:
+    """The config of a run, whose settings may be in files and depend on one another."""
+    given = {word[2:].partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
+    parser.files = {setting: file for setting, file in settings_of(words).items() if setting not in given}
+    starting = starting_values(words)
+    parser.set_defaults(starting)
+    try:
+        config = _build(TrainConfig, parser.parse_args(without_replaced_origins(words)))
+        _refuse_unused_rate(config, starting, given)
+    except ConfigError as error:
+        raise ConfigError(in_file(str(error), parser.files)) from None
+    return config
+
+
+def _refuse_unused_rate(config: TrainConfig, starting: Mapping[str, Any], given: set[str]) -> None:
+    """Raise ConfigError where the learning rate was chosen in a way that its schedule knows nothing of."""
+    schedule = config.optimizer.schedule
+    unused, used = ("peak_lr", "lr_scale") if schedule == "paper" else ("lr_scale", "peak_lr")
+    name = f"optimizer.{unused}"
+    chosen = name in given or getattr(config.optimizer, unused) != starting[name]
+    require(
+        not chosen,
+        f"{name} means nothing to the schedule {schedule}: give --optimizer.{used.replace('_', '-')}"
+        + (", which multiplies its rates, or choose another --optimizer.schedule" if schedule == "paper" else ""),
+    )
 
 
 def in_utf8(argument: str) -> str:
@@ -153,16 +202,19 @@ def _normalised(arguments: Sequence[str], verb: Verb) -> list[str]:
     waiting = list(arguments)
     while waiting and waiting[0] != "--":
         argument = waiting.pop(0)
-        if _OPTION.match(argument) and not argument.startswith("--print_config"):
+        if _OPTION.match(argument):
             name, equals, value = argument.partition("=")
-            argument = name.replace("_", "-") + equals + value
+            argument = name.replace("_", "-").replace("--print-config", "--print_config") + equals + value
         following = waiting[0] if waiting else ""
         has_value = bool(waiting) and not _OPTION.match(following) and following != "--"
         if argument in alone and verb.positionals and following.lower() not in alone[argument]:
             has_value = False  # a positional follows
         if argument in alone and not has_value:
             tied.append(f"{argument}={alone[argument][0]}")
-        elif argument in single and has_value:
+        elif argument in single and not has_value:
+            dashes = f"; one that begins with dashes is given as {argument}={following}" if following else ""
+            raise ConfigError(f"{argument} needs a value{dashes}")
+        elif argument in single:
             tied.append(f"{argument}={waiting.pop(0)}")
         else:
             (tied if argument.partition("=")[0] in single else others).append(argument)
@@ -231,85 +283,23 @@ def _usage(parser: _Parser) -> str:
     return textwrap.fill(" ".join(words), 72, subsequent_indent=" " * 8, break_on_hyphens=False).replace("%", "%%")
 
 
-def _starting_values(arguments: Sequence[str]) -> dict[str, Any]:
-    """The defaults of train: those of the preset, or of the model to fine-tune."""
-    values = dict(PRESETS.get(_chosen("preset", arguments, "base"), {}))
-    parent = _chosen("from", arguments, "")
-    if not parent:
-        return values
-    try:
-        with open(os.path.join(parent, "config.json"), encoding="utf-8") as file:
-            model = dict(json.load(file)["model"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return values  # training will say what is wrong with the folder
-    shape = {f"model.{name}": value for name, value in model.items() if f"model.{name}" not in TRAIN.hidden}
-    return values | FINE_TUNING | shape
-
-
-def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
-    """The value that the arguments give a setting; needed before they are parsed, because others depend on it."""
-    chosen = default
-    for option, value in zip(arguments, [*arguments[1:], ""], strict=False):
-        key, equals, attached = option.partition("=")
-        value = attached if equals else value
-        if key == f"--{name}":
-            chosen = value
-        elif key == "--config" and os.path.isfile(value):
-            chosen = str(_read_settings(value).get(name, chosen))
-        elif key == "--config":
-            require(os.path.exists(value), f"--config {value!r}: no such file")
-    return chosen
-
-
-def _read_settings(path: str) -> dict[str, Any]:
-    """What a --config file says.
-
-    Raises:
-        ConfigError: it is not YAML, or not as settings are: names with values, or with names with values.
-    """
-    try:
-        with open(path, encoding="utf-8") as file:
-            settings = yaml.safe_load(file) or {}
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: the --config file is not UTF-8") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        reason = getattr(error, "problem", None) or str(error).split("\n")[0]
-        raise ConfigError(f"{path}{place}: the --config file is not YAML ({reason})") from None
-    if not isinstance(settings, dict) or not all(isinstance(name, str) for name in settings):
-        raise ConfigError(f"{path}: the --config file must have lines such as 'seed: 1'")
-    types = get_type_hints(TrainConfig)
-    for name, value in settings.items():
-        kind = types.get(name)
-        group, texts = isinstance(value, dict) or not is_dataclass(kind), isinstance(value, list) or kind != list[str]
-        require(value is not None, f"{path}: {name} is empty: leave it out, or give it a value")
-        require(group, f"{path}: {name} is no setting but a group of them, to be indented below it")
-        require(texts, f"{path}: {name} is a list: write {name}: [text, …]")
-        require(not _is_deeper_than(1, value), f"{path}: the value of {name} is nested more deeply than settings are")
-    return settings
-
-
-def _is_deeper_than(levels: int, value: Any) -> bool:
-    """Whether lists or mappings stand so deep in one another; what aliases multiply is not followed further."""
-    if not isinstance(value, (dict, list)):
-        return False
-    return levels == 0 or any(
-        _is_deeper_than(levels - 1, v) for v in (value.values() if isinstance(value, dict) else value)
-    )
-
-
-def _build(config: type[_Config], values: Namespace) -> _Config:
-    """The config dataclass from the parsed namespace."""
+def _build(config: type[_Config], values: Namespace, group: str = "") -> _Config:
+    """The config dataclass from the parsed namespace; group is what its fields are called with, such as "model."."""
     types = get_type_hints(config)
     chosen: dict[str, Any] = {}
     for field in fields(config):  # type: ignore[arg-type]
-        value = values.get(field.name.rstrip("_"))
+        name = field.name.rstrip("_")
+        value = values.get(name)
         if is_dataclass(types[field.name]):
             require(isinstance(value, Namespace), f"{field.name} is a group of settings, not {value!r}")
-            chosen[field.name] = _build(types[field.name], value)
+            chosen[field.name] = _build(types[field.name], value, f"{name}.")
         elif value is not None:
             chosen[field.name] = value
             for text in value if isinstance(value, list) else [value]:
-                require("\0" not in in_utf8(str(text)), f"{field.name.rstrip('_')} contains a NUL character")
-    return config(**chosen)
+                require("\0" not in in_utf8(str(text)), f"{name} contains a NUL character")
+            if types[field.name] is str and field.default != "":
+                require(value != "", f"{name} is empty")
+    try:
+        return config(**chosen)
+    except ConfigError as error:
+        raise ConfigError(re.sub(rf"^(?=({'|'.join(chosen)})\b)", group, str(error))) from None

@@ -5,6 +5,7 @@ A verb's code, and PyTorch with it, is imported when the verb runs, so that `--h
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from dragoman import options
 from dragoman.arguments import TRAIN, Verb, first_sentence, in_utf8, nearest, on_one_line, parse
 from dragoman.config import ConfigError, DragomanError
+from dragoman.reporting import say, silence
 
 VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.demo", ()),
@@ -78,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _complain("too little memory; close other programs, or take smaller batches or a smaller model", code=1)
     except OSError as error:
-        return _complain(f"{error.filename or 'the system'}: {error.strerror or error}", code=1)
+        unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else "the system"
+        return _complain(f"{error.filename or unnamed}: {error.strerror or error}", code=1)
 
 
 @contextmanager
@@ -95,10 +98,7 @@ def _tidy_at_the_end() -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
-    try:
-        print(f"dragoman: {on_one_line(message)}", file=sys.stderr)
-    except BrokenPipeError:
-        _unread()
+    say(f"dragoman: {on_one_line(message)}")
     return code
 
 
@@ -106,7 +106,7 @@ def _unread() -> int:
     """The exit code where a reader had enough: 0 if it was that of results, as in `| head`; 1 if it was of stderr."""
     gone = [stream for stream in (sys.stdout, sys.stderr) if _is_unread(stream.fileno())]
     for stream in gone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        silence(stream)
     return int(sys.stderr in gone)
 
 

@@ -41,7 +41,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.quotation import as_table, describe_evaluation
-from dragoman.reporting import NowAndThen
+from dragoman.reporting import NowAndThen, say
 from dragoman.text.corpus import decode_lines, locate, read_lines, read_pairs
 from dragoman.text.findings import Tally
 from dragoman.text.survey import survey_text
@@ -85,7 +85,7 @@ def _translator(config: TranslateConfig | EvaluateConfig) -> Translator:
 def _say_what_was_cut(name: str, translations: Sequence[Translation], first_line: int) -> None:
     for number, translation in enumerate(translations, start=first_line):
         if translation.left_out:
-            _say(
+            say(
                 f"{name}, line {number:,}: too long for the model; its last {translation.left_out:,} characters are "
                 f"not translated (--long split translates all)"
             )
@@ -192,21 +192,21 @@ def evaluate(config: EvaluateConfig) -> int:
     _say_what_was_cut(", ".join(config.test), found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]
     if config.tokenized and looks_raw(references):
-        _say(f"{', '.join(config.test)}: does not look tokenised; its BLEU compares with nothing published")
+        say(f"{', '.join(config.test)}: does not look tokenised; its BLEU compares with nothing published")
     if not config.tokenized and looks_tokenized(references):
-        _say(
+        say(
             f"{', '.join(config.test)}: looks tokenised; sacreBLEU wants raw text (with --tokenized the tokens are "
             f"scored as they are)"
         )
     scores = all_scores(translations, references, direction.target, config.tokenized)
-    for name in METRICS:
-        if name in scores:
-            print(f"{METRICS[name]} {scores[name]:.2f}  {scores[f'{name}_signature']}")
     evaluation = describe_evaluation(config, direction, pairs, translations, scores, translator.engine.computing)
     if config.json:
         write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
     if config.markdown:
         write_atomically(Path(config.markdown), as_table(evaluation).encode())
+    for name in METRICS:  # last: whoever reads them may be gone
+        if name in scores:
+            print(f"{METRICS[name]} {scores[name]:.2f}  {scores[f'{name}_signature']}")
     return 0
 
 
@@ -216,14 +216,14 @@ def _warn_about_text(config: EvaluateConfig, direction: Direction) -> None:
     swapped = survey_text(corpora, (direction.source, direction.target), lambda done, pairs: None)
     for text, is_swapped in zip(config.test, swapped.report(Tally("test", 0)), strict=True):
         if is_swapped:
-            _say(
+            say(
                 f"warning: {text}: seems to be the wrong way round, {direction.target} to {direction.source}; the "
                 f"model translates {direction.source} to {direction.target}"
             )
     seen = _files_of_the_run(Path(config.folder))
     for text, corpus in zip(config.test, corpora, strict=True):
         if all(checksum(path) in seen for path in corpus.paths):
-            _say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
+            say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
 
 
 def _files_of_the_run(folder: Path) -> set[str]:
@@ -268,18 +268,18 @@ def average(config: AverageConfig) -> int:
     run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
     direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
     replace(loaded, direction=direction).save(Path(config.out))
-    _say(f"averaged {names} into {config.out}")
+    say(f"averaged {names} into {config.out}")
     return 0
 
 
 def _telling_progress(total: int) -> Callable[[int], None]:
     """Says now and then how many lines are done, given those of each batch."""
-    done, say = 0, NowAndThen(_say)
+    done, report = 0, NowAndThen(say)
 
     def tell(more: int) -> None:
         nonlocal done
         done = min(done + more, total)  # parts of long lines count, too
-        say(f"{done:,} of {total:,} lines translated")
+        report(f"{done:,} of {total:,} lines translated")
 
     return tell
 
@@ -293,7 +293,3 @@ def _naming(text: str) -> Iterator[None]:
         raise  # nothing is wrong with the text
     except DragomanError as error:
         raise DragomanError(f"{text}: {error}") from None
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

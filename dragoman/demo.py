@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device
 from dragoman.options import DemoConfig
 from dragoman.presets import model_preset
+from dragoman.reporting import say
 from dragoman.text.corpus import read_pairs
 from dragoman.text.phrasebook import write_phrasebook
 from dragoman.train import run_training
@@ -28,7 +28,7 @@ def demo(config: DemoConfig) -> int:
         write_phrasebook(phrasebook)
     outcome = run_training(demo_training(phrasebook, model))
     if outcome.reason == "interrupted":
-        print(f"stopped after step {outcome.progress.step:,}; run it again to continue", file=sys.stderr)
+        say(f"stopped after step {outcome.progress.step:,}; run it again to continue")
         return 128 + outcome.signal
     translator = Translator.load(model, choose_device("auto"))
     pairs = list(read_pairs([str(phrasebook / "test")], "en", "fr"))

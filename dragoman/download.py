@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import shutil
-import sys
 import tarfile
 import textwrap
 import zipfile
@@ -23,6 +22,7 @@ from dragoman.extras import needed
 from dragoman.fetching import fetch
 from dragoman.files import appearing, checksum, make_folder, write_atomically
 from dragoman.options import DownloadConfig
+from dragoman.reporting import say
 from dragoman.sources import PARTS, SOURCES, File, Source
 from dragoman.text.corpus import holds_out
 
@@ -72,9 +72,9 @@ def _catalogue() -> str:
 
 
 def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
-    _say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
+    say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
     if mirror and source.tests:
-        _say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
+        say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
     for file in source.files:
         unpacked = out / file.name.removesuffix(".gz")
         if unpacked.name != file.name and unpacked.exists():
@@ -96,9 +96,9 @@ def _take(file: File, url: str, out: Path) -> None:
     """Fetch a file and take out what is wanted, unless that was done before."""
     wanted = [out / name for name in file.written]
     if wanted and all(path.is_file() for path in wanted):
-        _say(f"{', '.join(map(str, wanted))}: already there")
+        say(f"{', '.join(map(str, wanted))}: already there")
         return
-    fetch(url, out / file.name, file.sha256, _say)
+    fetch(url, out / file.name, file.sha256, say)
     try:
         _check(out / file.name)
         for member, name in file.members.items():
@@ -145,7 +145,7 @@ def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
             counts[PARTS[place]] += 1
             for file, cell in zip(files[place * len(cells) :], cells, strict=False):
                 file.write(f"{cell}\n".encode())
-    _say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
+    say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
 
 
 @contextmanager
@@ -174,9 +174,7 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
         raise DragomanError(f"sacreBLEU has no test set {name!r}{nearest(name, [*DATASETS])}; sacrebleu --list has all")
     if direction not in dataset.langpairs:
         raise DragomanError(f"sacreBLEU has {name} for {', '.join(dataset.langpairs)}, not for {direction!r}")
-    _say(
-        f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}\nlicence: see the set's own page"
-    )
+    say(f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}\nlicence: see the set's own page")
     try:
         with _by("sacreBLEU", name):
             pairs = list(zip(dataset.source(direction), dataset.references(direction), strict=True))
@@ -193,7 +191,7 @@ def _from_mtdata(rest: str, out: Path) -> None:
         found = index.Index.get_instance().entries.get(entry.DatasetId.parse(rest))
         if found is None:
             raise DragomanError(f"mtdata has no text {rest!r}; mtdata list --langs eng-deu lists those of a direction")
-        _say(f"{rest}: by mtdata, from {found.url}\nlicence: see the page of the text\n{found.cite or ''}".rstrip())
+        say(f"{rest}: by mtdata, from {found.url}\nlicence: see the page of the text\n{found.cite or ''}".rstrip())
         paths = cache.Cache(out / "mtdata").get_entry(found)
         rows = parser.Parser(paths, ext=found.in_ext or None, ent=found).read_segs(show_pbar=False)
         shorter = {long: short for short, long in codes.ISO693_1_to_3.items()}
@@ -208,7 +206,7 @@ def _from_hub(rest: str, out: Path) -> None:
     datasets = needed("datasets", "hub")
     with _by("datasets", name):
         licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
-        _say(f"{name}: by datasets\nlicence: {licence}")
+        say(f"{name}: by datasets\nlicence: {licence}")
         rows = datasets.load_dataset(name, more[0], split=more[1])
         if "translation" not in rows.column_names:
             raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
@@ -233,7 +231,7 @@ def _translations(name: str, values: Iterable[Any]) -> Iterator[dict[str, str]]:
                 f"{name}: its column translation must have a sentence for each language, not {str(value)[:60]}"
             )
     if missing:
-        _say(f"left out: {missing:,} rows that lack a side")
+        say(f"left out: {missing:,} rows that lack a side")
 
 
 @contextmanager
@@ -262,8 +260,4 @@ def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...
             count += len(chunk)
             for file, side in zip(files, zip(*chunk, strict=True), strict=True):
                 file.write("".join(text.strip().replace("\n", " ") + "\n" for text in side).encode())
-    _say(f"{', '.join(map(str, paths))}: {count:,} lines")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    say(f"{', '.join(map(str, paths))}: {count:,} lines")

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from dragoman.interop.cards import card
 from dragoman.interop.parity import PARITY_FILE, OtherSide, Parity, Sample, prove
 from dragoman.interop.sides import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.options import ExportConfig, ImportConfig, ProofConfig
+from dragoman.reporting import say
 from dragoman.text.corpus import read_pairs
 from dragoman.text.subword import SPECIALS, Vocabulary
 
@@ -45,7 +45,7 @@ def export_model(config: ExportConfig) -> int:
     sample = _sample(config, loaded, Path(config.folder))
     with _staging(out, EXPORT_FILE, own_files(out)) as folder:
         if config.quantization != "float32":
-            _say("first the same in float32, where no rounding can hide a fault")
+            say("first the same in float32, where no rounding can hide a fault")
             _prove_in_float32(loaded, config, sample, folder.parent)
         other = _write(loaded, folder, config)
         parity = _prove(loaded, other, sample, folder)
@@ -60,7 +60,7 @@ def export_model(config: ExportConfig) -> int:
         described = folder / CARD_FILE
         described.write_text(readme, encoding="utf-8")
         (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, _what_works(folder), described))
-    _say(f"exported to {config.out}")
+    say(f"exported to {config.out}")
     return 0
 
 
@@ -73,7 +73,7 @@ def import_model(config: ImportConfig) -> int:
     with _staging(out, PARITY_FILE, MODEL_FILES) as folder:
         _prove(arrival.loaded, HuggingFaceSide(Path(config.folder), arrival.rows, arrival.absent), sample, folder)
         arrival.loaded.save(folder)
-    _say(f"imported into {config.out}")
+    say(f"imported into {config.out}")
     return 0
 
 
@@ -110,13 +110,13 @@ def _prove(loaded: ModelFolder, other: OtherSide, sample: Sample, folder: Path) 
     Raises:
         DragomanError: they do not agree.
     """
-    _say(f"comparing both sides on {len(sample.sources):,} sentences")
+    say(f"comparing both sides on {len(sample.sources):,} sentences")
     engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target, _say)
+    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target, say)
     for line in parity.lines():
-        _say(line)
+        say(line)
     if parity.bleu and max(max(scores) for scores in parity.bleu.values()) < _SUSPICIOUS_BLEU:
-        _say("warning: both sides agree, but on translations that have next to nothing in common with the references")
+        say("warning: both sides agree, but on translations that have next to nothing in common with the references")
     if not parity.passed:
         raise DragomanError(f"the two sides do not agree, so nothing was written; {_first_difference(parity)}")
     (folder / PARITY_FILE).write_text(json.dumps(asdict(parity), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -141,7 +141,7 @@ def _sample(config: ProofConfig, loaded: ModelFolder, folder: Path) -> Sample:
             names = ", ".join(Path(text).name for text in texts)  # goes into the card, so without folders
             return Sample([source for source, _ in found], [target for _, target in found], names)
         raise DragomanError(f"{', '.join(texts)}: no sentences that the model could translate")
-    _say("no text to compare on: lines of random subwords; --valid names a better one")
+    say("no text to compare on: lines of random subwords; --valid names a better one")
     lines = _random_lines(loaded.vocabulary, config.sentences, longest)
     if not lines:
         raise DragomanError(f"no random subwords make a line below {longest:,} subwords; name a text with --valid")
@@ -226,7 +226,3 @@ def _put(staging: Path, out: Path, before: Path) -> None:
         if before.exists() and not out.exists():
             before.rename(out)
         raise
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

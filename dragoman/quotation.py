@@ -138,7 +138,6 @@ def compare(config: CompareConfig) -> int:
     for names, runs in ((config.system, systems), (config.baseline, baselines)):
         _require_one_system(names, runs)
     result = compare_runs(systems, baselines)
-    print(_comparison_table(result), end="")
     if config.json:
         content = {
             "text": systems[0]["text"],
@@ -148,6 +147,7 @@ def compare(config: CompareConfig) -> int:
             "result": result,
         }
         write_atomically(Path(config.json), json.dumps(content, indent=1, ensure_ascii=False).encode())
+    print(_comparison_table(result), end="")  # last: whoever reads it may be gone
     return 0
 
 

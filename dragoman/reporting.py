@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import textwrap
 import time
 from collections.abc import Callable
+from typing import TextIO
 
 Report = Callable[[str], None]
 """Takes one line for people."""
+
+
+def say(line: str) -> None:
+    """Print a line for people on stderr, on a terminal broken between words.
+
+    Where nobody listens any more, work goes on without a word.
+    """
+    try:
+        print(_in_lines(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is written to a stream, and what still waits to be, go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _in_lines(text: str) -> str:
+    """Lines as wide as the terminal; of a command that is to be copied, one."""
+    if text.startswith("$ "):
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    return "\n".join(_wrap(line, width) for line in text.split("\n"))
+
+
+def _wrap(line: str, width: int) -> str:
+    indent = " " * (len(line) - len(line.lstrip(" ")))
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 class NowAndThen:

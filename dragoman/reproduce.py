@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from dragoman.model.precision import choose_device
 from dragoman.options import DownloadConfig, EvaluateConfig, ReproduceConfig
 from dragoman.quotation import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.recipe import Recipe, within
+from dragoman.reporting import say
 from dragoman.train import rehearse_training, train
 from dragoman.training.rehearsal import ImaginedText, Rehearsal, rehearse
 
@@ -57,7 +57,7 @@ def reproduce(config: ReproduceConfig) -> int:
     data = config.data or f"data/{recipe.download.replace(':', '-').replace('/', '-')}"
     config = replace(config, data=data, out=config.out or f"runs/{path.stem}")
     out, seeds = Path(config.out), [int(seed) for seed in config.seeds] or recipe.seeds
-    _say(recipe.about)
+    say(recipe.about)
     if config.dry_run:
         print("\n".join(_rehearse(recipe, config, seeds[0]).lines()))
         if len(seeds) > 1:
@@ -69,16 +69,16 @@ def reproduce(config: ReproduceConfig) -> int:
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
     runs = [_Run.plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
     if not recipe.is_there(data):
-        _say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
+        say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(DownloadConfig(name=recipe.download, out=data))
     if strange := recipe.strange_files(data):
-        _say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
+        say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
     evaluations = []
     for run in runs:
-        _say(f"$ dragoman train {shlex.join(run.training)}")
+        say(f"$ dragoman train {shlex.join(run.training)}")
         if code := train(run.to_train):
             return code
-        _say(f"$ dragoman evaluate {shlex.join(run.scoring)}")
+        say(f"$ dragoman evaluate {shlex.join(run.scoring)}")
         evaluate(run.to_score)
         evaluations.append(read_evaluation(run.to_score.json))
     _conclude(recipe, _with_earlier(evaluations, out), out)
@@ -100,7 +100,7 @@ def _with_earlier(evaluations: list[dict[str, Any]], out: Path) -> list[dict[str
                 raise DragomanError("the model there is another by now")
             known[int(number)] = earlier
         except DragomanError as error:
-            _say(f"{path.parent}: not in the table ({error})")
+            say(f"{path.parent}: not in the table ({error})")
     return [known[seed] for seed in sorted(known)]
 
 
@@ -123,7 +123,7 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     }
     write_atomically(out / "results.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
     print(table, end="")
-    _say(f"all of it is in {out / 'results.md'} and {out / 'results.json'}")
+    say(f"all of it is in {out / 'results.md'} and {out / 'results.json'}")
 
 
 def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
@@ -140,11 +140,7 @@ def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
         raise DragomanError(f"{config.recipe}: the text is not in {config.data}; get it first: "
                             f"dragoman download {recipe.download} --out {config.data}")  # fmt: skip
     pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
-    _say(f"{config.data}: the text is not there; imagining {pairs:,} pairs of {length:g} subwords each")
+    say(f"{config.data}: the text is not there; imagining {pairs:,} pairs of {length:g} subwords each")
     text = ImaginedText(pairs, length, training.text.max_length, words)
     shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
-    return rehearse(training, shape, text, choose_device(config.device), _say)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    return rehearse(training, shape, text, choose_device(config.device), say)

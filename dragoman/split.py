@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 from dragoman.config import DragomanError
 from dragoman.files import appearing, make_folder
 from dragoman.options import SplitConfig
+from dragoman.reporting import say
 from dragoman.text.corpus import Pair, holds_out, read_pairs
 
 _PARTS = ("train", "valid", "test")
@@ -47,11 +47,11 @@ def split(config: SplitConfig) -> int:
         if missing := [part for part in _PARTS if not counts[part]]:
             raise DragomanError(f"{name}: too few distinct sentences; nothing is left for {missing[0]}")
     for part, prefix in zip(_PARTS, prefixes, strict=True):
-        _say(f"{', '.join(f'{prefix}.{language}' for language in languages)}: {counts.pop(part):,} pairs")
+        say(f"{', '.join(f'{prefix}.{language}' for language in languages)}: {counts.pop(part):,} pairs")
     if counts:
-        _say("left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items()))
+        say("left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items()))
     texts = " ".join(f"--{part} {prefix}" for part, prefix in zip(_PARTS, prefixes, strict=True))
-    _say(f"now: dragoman check --source {config.source} --target {config.target} {texts}")
+    say(f"now: dragoman check --source {config.source} --target {config.target} {texts}")
     return 0
 
 
@@ -104,7 +104,3 @@ def _fold(sentence: str) -> str:
 def _tells_apart(character: str) -> bool:
     """Vowel signs are marks: without them many words of Indic scripts and Thai would be the same."""
     return character.isalnum() or unicodedata.category(character).startswith("M")
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)

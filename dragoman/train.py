@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
-from dragoman.reporting import Report
+from dragoman.reporting import Report, say
 from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
@@ -241,9 +240,4 @@ def build_validate(
 
 def _speaker(processes: Processes) -> Report:
     """Prints lines for people, from one process."""
-
-    def say(line: str) -> None:
-        if processes.first:
-            print(line, file=sys.stderr, flush=True)
-
-    return say
+    return say if processes.first else lambda line: None

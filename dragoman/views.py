@@ -22,6 +22,7 @@ from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
+from dragoman.reporting import say
 from dragoman.text.doctor import Diagnosis, examine_text
 
 _PAGE = "inspection.html"
@@ -91,10 +92,9 @@ def _inspected(config: InspectConfig) -> Inspection:
     translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
     inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
     if config.long == "split" and len(inspection.source_pieces) > translator.longest_source:
-        print(
+        say(
             f"the sentence has {len(inspection.source_pieces):,} subwords, more than any in training "
-            f"({translator.longest_source:,}): translate would split it and translate its parts",
-            file=sys.stderr,
+            f"({translator.longest_source:,}): translate would split it and translate its parts"
         )
     return inspection
 
@@ -157,4 +157,4 @@ def _file(name: str) -> Path:
 
 def _report(written: list[Path]) -> None:
     for path in written:
-        print(f"wrote {path}", file=sys.stderr)
+        say(f"wrote {path}")

@@ -16,7 +16,18 @@ FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "mana
 
 # A file may import what stands on a lower floor, and what stands before it in its own package.
 FLOORS = [
-    ["config", "presets", "options", "arguments", "reporting", "files", "fetching", "sources", "extras"],
+    [
+        "config",
+        "presets",
+        "options",
+        "reporting",
+        "starting_values",
+        "arguments",
+        "files",
+        "fetching",
+        "sources",
+        "extras",
+    ],
     [
         "text.forms",
         "text.corpus",

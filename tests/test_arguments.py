@@ -19,8 +19,8 @@ TEXT = ["--source", "en", "--target", "de", "--train", "a", "b", "--out", "model
 
 
 def test_lists_and_groups_find_their_fields() -> None:
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--model.d-model", "64", "--optimizer.peak_lr=1e-4"])
-    assert (config.train, config.model.d_model, config.optimizer.peak_lr) == (["a", "b"], 64, 1e-4)
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--model.d-model", "64", "--optimizer.lr_scale=1e-4"])
+    assert (config.train, config.model.d_model, config.optimizer.lr_scale) == (["a", "b"], 64, 1e-4)
 
 
 def test_the_order_of_options_does_not_matter_and_positionals_stand_anywhere() -> None:
@@ -88,3 +88,52 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     assert in_utf8("é") == "é"
     with pytest.raises(ConfigError, match="can't be written in UTF-8"):
         in_utf8("caf\udce9")
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["--optimizer.peak-lr", "3e-4"], "give --optimizer.lr-scale"),
+        (["--optimizer.peak_lr=0.001"], "give --optimizer.lr-scale"),  # as much as it is anyway
+        (["--optimizer.lr-scale", "2", "--preset", "small"], "give --optimizer.peak-lr"),
+        (["--optimizer.lr-scale", "2", "--from", "parent"], "give --optimizer.peak-lr"),
+    ],
+)
+def test_a_learning_rate_that_the_schedule_would_ignore_is_refused(
+    words: list[str], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parent").mkdir()
+    (tmp_path / "parent" / "config.json").write_text('{"model": {"d_model": 64}}')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=advice):
+        parse("train", TRAIN, [*TEXT, *words])
+
+
+def test_the_rate_of_a_preset_may_be_left_unused() -> None:
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--preset", "small", "--optimizer.schedule", "paper"])
+    assert config.optimizer.schedule == "paper"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "said"),
+    [
+        ("optimizer:\n  peak_lr: 0.1\n", "mine.yaml: optimizer.peak_lr means nothing"),
+        ("model:\n  d_model: -3\n", "mine.yaml: model.d_model must be at least 1"),
+        ("text:\n  vocab_size: 3\n", "mine.yaml: text.vocab_size (256 of the subwords are the bytes) must be at least"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_name(
+    yaml: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(yaml)
+    with pytest.raises(ConfigError) as error:
+        parse("train", TRAIN, [*TEXT, "--config", "mine.yaml"])
+    assert str(error.value).startswith(said)
+
+
+def test_a_file_is_not_blamed_for_an_option(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("model:\n  d_model: 64\n")
+    with pytest.raises(ConfigError) as error:
+        parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "mine.yaml"), "--model.d-model", "-1"])
+    assert str(error.value).startswith("model.d_model must be")

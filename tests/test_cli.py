@@ -118,6 +118,12 @@ def test_an_unknown_key_in_a_yaml_file_names_the_nearest(yaml: str, meant: str, 
         ([*RUN, "--restart", "maybe"], "restart"),
         ([*RUN, "--optimizer.schedule", "linear"], "max_steps"),
         ([*RUN, "--config", "nowhere.yaml"], "nowhere.yaml"),
+        ([*RUN, "--out", ""], "out is empty"),
+        ([*RUN, "--model.d-model", "0"], "model.d_model must be at least 1"),
+        ([*RUN, "--model", "3"], "give one, such as --model.d-model"),
+        (["figures", ""], "out is empty"),
+        (["split", "all", "--source", "en", "--target", "de", "--out", ""], "out is empty"),
+        (["inspect", "model", "two", "words"], "'words' is one word too many; text with spaces goes in quotes"),
         (["translate", "model", "--beam", "0"], "beam"),
         (["translate", "model", "--n_best", "9"], "n_best"),
         (["translate", "model", "--format", "xml"], "format"),
@@ -126,6 +132,30 @@ def test_an_unknown_key_in_a_yaml_file_names_the_nearest(yaml: str, meant: str, 
 )
 def test_an_impossible_value_is_a_usage_error_that_names_it(arguments: list[str], named: str) -> None:
     assert named in complaint(2, *arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["download", "multi30k", "--out"],
+        ["split", "all", "--source", "en", "--target", "de", "--out"],
+        ["average", "run", "--out"],
+        ["inspect", "model", "hello", "--out"],
+        ["inspect", "model", "--out", "--", "hello"],
+        ["translate", "model", "--beam"],
+        ["translate", "model", "--beam", "--n-best", "2"],
+        ["translate", "model", "text", "--device"],
+        ["train", "--out", "--restart"],
+    ],
+)
+def test_an_option_without_its_value_is_not_taken_for_one_that_stands_alone(arguments: list[str]) -> None:
+    options = {"--out", "--beam", "--device"} & {*arguments}
+    assert f"{options.pop()} needs a value" in complaint(2, *arguments)
+
+
+def test_a_value_with_dashes_in_front_is_given_with_a_sign_between() -> None:
+    message = complaint(2, "inspect", "model", "hello", "--translation", "--hallo")
+    assert message.endswith("one that begins with dashes is given as --translation=--hallo")
 
 
 @pytest.mark.parametrize(
@@ -219,10 +249,10 @@ def test_underscores_in_values_stay(parse: Callable[..., TrainConfig]) -> None:
 
 
 def test_a_yaml_file_sets_what_options_set(parse: Callable[..., TrainConfig], tmp_path: Path) -> None:
-    yaml = "max_steps: 7\nvalid: [a, b]\nmodel:\n  d_model: 64\n  norm: pre\noptimizer:\n  peak_lr: 2e-3\n"
+    yaml = "max_steps: 7\nvalid: [a, b]\nmodel:\n  d_model: 64\n  norm: pre\noptimizer:\n  lr_scale: 2e-3\n"
     config = parse(*RUN, "--config", settings(tmp_path, yaml))
     options = ["--max_steps", "7", "--valid", "a", "b", "--model.d_model", "64", "--model.norm", "pre"]
-    assert config == parse(*RUN, *options, "--optimizer.peak_lr", "0.002")
+    assert config == parse(*RUN, *options, "--optimizer.lr_scale", "0.002")
 
 
 def test_of_yaml_and_options_the_later_wins(parse: Callable[..., TrainConfig], tmp_path: Path) -> None:
@@ -351,7 +381,7 @@ def test_names_with_line_breaks_are_told_in_one_line(tmp_path: Path) -> None:
     assert "line\\nbreak\\x1b[2J" in message
 
 
-@pytest.mark.parametrize(("option", "kind"), [("--beam", "int"), ("--length-penalty", "float")])
+@pytest.mark.parametrize(("option", "kind"), [("--beam", "a whole number"), ("--length-penalty", "a number")])
 def test_an_empty_value_is_called_nothing(option: str, kind: str) -> None:
     assert f"must be {kind}, not nothing" in complaint(2, "translate", "model", option, "")
 

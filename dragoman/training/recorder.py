@@ -6,7 +6,6 @@ import json
 import math
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from dragoman.checkpoint import METRICS_FILE
 from dragoman.files import not_saved, write_atomically
-from dragoman.reporting import NowAndThen
+from dragoman.reporting import NowAndThen, say
 
 _TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
@@ -97,7 +96,7 @@ class Recorder:
         if self._live:
             self._console.print(line, markup=False, emoji=False)
         else:
-            print(line, file=sys.stderr, flush=True)
+            say(line)
 
     @contextmanager
     def _saving(self) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 import time
 from dataclasses import asdict
 from itertools import islice
@@ -31,6 +30,7 @@ from dragoman.checkpoint import (
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.memory import give_back_memory, keep_freed_memory, remember_fewer_products
 from dragoman.model.precision import describe_device, describe_precision, use_bf16
+from dragoman.reporting import say
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
@@ -384,7 +384,7 @@ class Trainer:
 
     def _say_at_first(self, line: str) -> None:
         if self.processes.first:
-            print(line, file=sys.stderr, flush=True)
+            say(line)
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
         progress, done = self.progress, self.progress.done(self.config)

@@ -1,0 +1,96 @@
+"""Where settings begin: presets, parents and files, and what replaces what; the command line's tests have the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dragoman.arguments import TRAIN, parse
+from dragoman.config import ConfigError, TrainConfig
+from dragoman.presets import FINE_TUNING, PRESETS
+from dragoman.starting_values import FOUND_OUT, read_settings, settings_of, starting_values, without_replaced_origins
+
+TEXT = ["--source", "en", "--target", "de", "--train", "a", "--out", "model"]
+
+
+def test_all_settings_in_groups_begin_somewhere() -> None:
+    config: TrainConfig = parse("train", TRAIN, TEXT)
+    groups = {name: value for name, value in asdict(config).items() if isinstance(value, dict)}
+    values = {f"{group}.{name}": value for group, found in groups.items() for name, value in found.items()}
+    assert starting_values(TEXT) == {name: value for name, value in values.items() if name not in FOUND_OUT}
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """A file of all settings, as a run with the preset base leaves it, with a choice of its own."""
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--model.dropout", "0.2", "--seed", "7"])
+    settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
+    for name in FOUND_OUT:
+        del settings["model"][name.partition(".")[2]]
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(settings))
+    return tmp_path / "train.yaml"
+
+
+@pytest.mark.parametrize("form", ["{} {}", "{}={}"])
+def test_a_preset_after_a_file_of_all_settings_replaces_what_came_from_the_other(form: str, whole: Path) -> None:
+    config: TrainConfig = parse("train", TRAIN, [*form.format("--config", whole).split(), "--preset", "small"])
+    assert config == parse("train", TRAIN, [*TEXT, "--preset", "small", "--model.dropout", "0.2", "--seed", "7"])
+    before: TrainConfig = parse("train", TRAIN, ["--preset", "small", "--config", str(whole)])  # the later one wins
+    assert before == parse("train", TRAIN, ["--config", str(whole)])
+
+
+def test_fine_tuning_after_a_file_of_all_settings_is_as_gentle_as_without(whole: Path, tmp_path: Path) -> None:
+    model = {"d_model": 48, "num_heads": 3}
+    (tmp_path / "config.json").write_text(json.dumps({"model": model}))
+    config: TrainConfig = parse("train", TRAIN, ["--config", str(whole), "--from", str(tmp_path)])
+    for name, value in (FINE_TUNING | {"model.d_model": 48, "model.num_heads": 3, "model.dropout": 0.2}).items():
+        group, field = name.split(".")
+        assert getattr(getattr(config, group), field) == value
+
+
+def test_a_file_that_names_no_preset_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "few.yaml"
+    path.write_text(f"model:\n  dropout: {PRESETS['base']['model.dropout']}\noptimizer:\n  epsilon: 1e-8\n")
+    words = ["--config", str(path), "--preset", "tiny"]
+    assert without_replaced_origins(words)[0] == f"--config={path}"
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, *words])
+    assert (config.model.dropout, config.optimizer.epsilon) == (PRESETS["base"]["model.dropout"], 1e-8)
+
+
+def test_numbers_without_a_point_are_numbers_where_a_preset_is_replaced_too(tmp_path: Path) -> None:
+    (tmp_path / "few.yaml").write_text("preset: base\noptimizer:\n  epsilon: 1e-8\n")
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "few.yaml"), "--preset", "tiny"])
+    assert config.optimizer.epsilon == 1e-8
+
+
+def test_each_setting_of_a_file_is_known_to_be_from_it(tmp_path: Path) -> None:
+    path = tmp_path / "few.yaml"
+    path.write_text("seed: 3\nmodel:\n  d_model: 64\n")
+    assert settings_of(["--config", str(path), "--seed", "4"]) == {"seed": str(path), "model.d_model": str(path)}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "has no settings"),
+        ("seed: 1\nseed: 2\n", "line 1, column 1: .*seed stands there twice"),
+        ("model:\n  d_model: 64\n  d_model: 32\n", "line 2, column 3: .*d_model stands there twice"),
+        ("model:\n  d_model:\n", "model.d_model is empty"),
+        ("source: no\n", "reads the value of source as false: put it in quotes"),
+    ],
+)
+def test_files_that_mean_something_else_than_they_seem_to_are_refused(content: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=said) as error:
+        read_settings(str(path))
+    assert str(error.value).startswith(str(path))
+
+
+def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a folder; name a file, such as train\.yaml in it"):
+        parse("train", TRAIN, [*TEXT, "--config", str(tmp_path)])
