@@ -23,6 +23,7 @@ from torch import Tensor
 from dragoman.config import ConfigError, DragomanError, ModelConfig, UnreadableError
 from dragoman.files import make_folder, write_atomically, write_together
 from dragoman.model.transformer import Transformer
+from dragoman.reporting import table_cell
 from dragoman.text.preparation import REPORT_FILE
 from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
@@ -162,7 +163,7 @@ class ModelFolder:
 
     def table_of_facts(self) -> str:
         """All that is known about the model, in Markdown."""
-        rows = (f"| {name} | {in_words(value)} |\n" for name, value in self.direction.facts.items())
+        rows = (f"| {name} | {table_cell(value)} |\n" for name, value in self.direction.facts.items())
         return "| | |\n|---|---|\n" + "".join(rows)
 
     def _card(self) -> str:
@@ -222,13 +223,6 @@ def imported_from(facts: Any) -> str:
     return ""
 
 
-def in_words(value: Any) -> str:
-    """A fact about a model as a cell of a Markdown table."""
-    if isinstance(value, dict):
-        return "<br>".join(f"{key}: {in_words(inner)}" for key, inner in value.items())
-    return str(value).replace("|", "\\|")
-
-
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     if not folder.is_dir():
@@ -236,7 +230,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if (folder / EXPORT_FILE).is_file():
         raise DragomanError(f"{folder}: a model that was exported; give the model folder that it was made from")
     if not path.is_file():
-        raise DragomanError(f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a training run")
+        strange = f"not a model folder (it has no {CONFIG_FILE}); give the --out of a training run"
+        young = "has no model yet; continue its training run until it has validated once"
+        raise DragomanError(f"{folder}: {young if any((folder / CHECKPOINTS).glob('state-*.pt')) else strange}")
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
         if (kind := settings["model_type"]) != "dragoman":

@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C.
 
     Raises:
-        SystemExit: 143, where SIGTERM ended the verb; a run of training saves first, and its code is returned.
+        SystemExit: 143, where SIGTERM ended the verb, or 129, where the terminal was closed; a run of training saves
+            first, and its code is returned.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
@@ -86,15 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _tidy_at_the_end() -> Iterator[None]:
-    """Within this, SIGTERM leaves every block that is open, so that no half-written file or folder stays."""
+    """Within this, SIGTERM and a hang-up leave every block that is open: no half-written file or folder stays."""
     if threading.current_thread() is not threading.main_thread():  # where Python can't catch signals
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}  # Windows has no hang-up
+    listened = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores it
+    before = {number: signal.signal(number, lambda number, frame: sys.exit(128 + number)) for number in listened}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _complain(message: str, code: int) -> int:

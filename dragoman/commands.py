@@ -32,7 +32,7 @@ from dragoman.checkpoint import (
     refuse_to_overwrite,
 )
 from dragoman.config import ConfigError, DragomanError
-from dragoman.files import checksum, require_place, write_atomically
+from dragoman.files import checksum, prepare_reports, write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
 from dragoman.inference.evaluation import METRICS, all_scores, looks_raw, looks_tokenized
@@ -42,7 +42,7 @@ from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.quotation import as_table, describe_evaluation
 from dragoman.reporting import NowAndThen, say
-from dragoman.text.corpus import decode_lines, locate, read_lines, read_pairs
+from dragoman.text.corpus import Corpus, decode_lines, locate, read_lines, read_pairs
 from dragoman.text.findings import Tally
 from dragoman.text.survey import survey_text
 
@@ -59,11 +59,14 @@ def translate(config: TranslateConfig) -> int:
     translator = _translator(config)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)
+    if config.file == "-" and sys.stdin and sys.stdin.isatty():
+        say("type a sentence on each line; Ctrl-D ends")
+    progress = _telling_progress() if config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty() else None
     done = 0
     for lines in _incoming(config.file):
         name = "stdin" if config.file == "-" else config.file
         with _naming(name):
-            translations = translator.translate(lines, config, first_line=done + 1)
+            translations = translator.translate(lines, config, progress, first_line=done + 1)
         _say_what_was_cut(name, translations, done + 1)
         shown = [translation.candidates for translation in translations]
         alignments = _alignments(translator, lines, shown, config)
@@ -181,12 +184,12 @@ def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores; returns the exit code."""
     translator = _translator(config)
     direction = translator.direction
+    corpora = [locate(text, direction.source, direction.target) for text in config.test]
+    prepare_reports({"--json": config.json, "--markdown": config.markdown}, (p for c in corpora for p in c.paths))
     pairs = list(read_pairs(config.test, direction.source, direction.target))
     if not pairs:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
-    for place in filter(None, (config.json, config.markdown)):
-        require_place(Path(place))
-    _warn_about_text(config, direction)
+    _warn_about_text(config, direction, corpora)
     with _naming(", ".join(config.test)):
         found = translator.translate([source for source, _ in pairs], config, _telling_progress(len(pairs)))
     _say_what_was_cut(", ".join(config.test), found, 1)
@@ -210,9 +213,8 @@ def evaluate(config: EvaluateConfig) -> int:
     return 0
 
 
-def _warn_about_text(config: EvaluateConfig, direction: Direction) -> None:
+def _warn_about_text(config: EvaluateConfig, direction: Direction, corpora: Sequence[Corpus]) -> None:
     """Say where a text is the wrong way round, or one that the model has learned from or was chosen by."""
-    corpora = [locate(text, direction.source, direction.target) for text in config.test]
     swapped = survey_text(corpora, (direction.source, direction.target), lambda done, pairs: None)
     for text, is_swapped in zip(config.test, swapped.report(Tally("test", 0)), strict=True):
         if is_swapped:
@@ -259,7 +261,9 @@ def average(config: AverageConfig) -> int:
     folder = Path(config.folder)
     checkpoints = learned_checkpoints(folder)[-config.last :]
     if not checkpoints:
-        raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run")
+        raise DragomanError(
+            f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run that has validated its model"
+        )
     refuse_to_overwrite(Path(config.out))
     loaded = ModelFolder.load(folder)
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
@@ -272,14 +276,14 @@ def average(config: AverageConfig) -> int:
     return 0
 
 
-def _telling_progress(total: int) -> Callable[[int], None]:
+def _telling_progress(total: int | None = None) -> Callable[[int], None]:
     """Says now and then how many lines are done, given those of each batch."""
     done, report = 0, NowAndThen(say)
 
     def tell(more: int) -> None:
         nonlocal done
-        done = min(done + more, total)  # parts of long lines count, too
-        report(f"{done:,} of {total:,} lines translated")
+        done = done + more if total is None else min(done + more, total)  # parts of long lines count, too
+        report(f"{done:,} lines translated" if total is None else f"{done:,} of {total:,} lines translated")
 
     return tell
 

@@ -8,12 +8,12 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from dragoman.config import DragomanError
+from dragoman.config import ConfigError, DragomanError
 
 if sys.platform != "win32":
     import fcntl
@@ -53,14 +53,31 @@ def make_folder(folder: Path) -> None:
         raise DragomanError(f"{folder}: can't be written (read-only); choose another place")
 
 
-def require_place(path: Path) -> None:
-    """Raise DragomanError where a file could not be written: better before the work than after."""
-    folder = path.parent
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        return  # a pipe or a device
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        reason = "a folder is there" if path.is_dir() else "no such folder" if not folder.is_dir() else "read-only"
-        raise DragomanError(f"{path}: can't be written ({reason}); name another place")
+def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:
+    """See that files can be written, and make their folders: better before the work than after.
+
+    Args:
+        reports: the name of each file, by the option that gives it; an empty one is none.
+        read: files that are no place for a report, for they are read.
+
+    Raises:
+        ConfigError: a report would replace what is read, or another report.
+        DragomanError: one can't be written.
+    """
+    taken = {os.path.realpath(path): "which is read here" for path in read}
+    for option, name in reports.items():
+        if not name:
+            continue
+        path = Path(name)
+        if name.endswith(os.sep) or path.is_dir() or name == "-":
+            raise ConfigError(f"{option} {name}: this is {'no file' if name == '-' else 'a folder'}; name a file")
+        if path.exists() and not path.is_file():
+            continue  # a pipe or a device
+        place = os.path.realpath(path)
+        if place in taken:
+            raise ConfigError(f"{option} {name}: would replace the file {taken[place]}; name another one")
+        taken[place] = f"of {option}"
+        make_folder(path.parent)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

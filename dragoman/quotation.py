@@ -19,13 +19,13 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     Direction,
     fingerprint,
-    in_words,
 )
 from dragoman.config import VERSION, DragomanError
-from dragoman.files import checksum, write_atomically
+from dragoman.files import checksum, prepare_reports, write_atomically
 from dragoman.inference.ctranslate2_engine import MODEL_FILE
 from dragoman.inference.evaluation import METRICS, paired_bootstrap
 from dragoman.options import CompareConfig, EvaluateConfig
+from dragoman.reporting import table_cell
 from dragoman.text.corpus import Pair
 
 _SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long")
@@ -92,7 +92,7 @@ def as_table(evaluation: dict[str, Any]) -> str:
     ]
     rows += [(name, evaluation["model"][name]) for name in _FACTS if name in evaluation["model"]]
     source, target = evaluation["languages"]
-    lines = (f"| {name} | {in_words(value)} |\n" for name, value in rows)
+    lines = (f"| {name} | {table_cell(value)} |\n" for name, value in rows)
     return f"| {source} → {target} | |\n|---|---|\n" + "".join(lines)
 
 
@@ -128,6 +128,7 @@ def compare(config: CompareConfig) -> int:
     Raises:
         DragomanError: a file is no evaluation, or they are of different texts.
     """
+    prepare_reports({"--json": config.json}, map(Path, [*config.system, *config.baseline]))
     systems, baselines = ([read_evaluation(path) for path in paths] for paths in (config.system, config.baseline))
     paths, everything = [*config.system, *config.baseline], [*systems, *baselines]
     for path, evaluation in zip(paths[1:], everything[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Lines about how far something has come."""
+"""What people are told: lines on stderr, and how far something has come now and then; cells of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import Any, TextIO
 
 Report = Callable[[str], None]
 """Takes one line for people."""
@@ -23,6 +23,18 @@ def say(line: str) -> None:
         print(_in_lines(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
+
+
+def beginning(text: str, most: int) -> str:
+    """A text, or as many of its first characters, the last of them an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def table_cell(value: Any) -> str:
+    """A value as a cell of a Markdown table."""
+    if isinstance(value, dict):
+        return "<br>".join(f"{key}: {table_cell(inner)}" for key, inner in value.items())
+    return str(value).replace("|", "\\|")
 
 
 def silence(stream: TextIO) -> None:

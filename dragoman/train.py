@@ -38,6 +38,7 @@ from dragoman.training.state import list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 
+_FEW, _LARGE = 300_000, 20_000_000  # pairs of sentences, parameters
 _NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 _ENDINGS = {
     "limit": "finished",
@@ -130,12 +131,22 @@ def _run(config: TrainConfig, processes: Processes) -> Outcome:
     text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))
     folder = _begin_with(config, text, None if begun else parent)  # the parent may have gone on learning since
     folder.model.to(device)
+    if _is_too_large(config, folder.model.num_parameters, text.train.report.pairs) and not begun:
+        say(
+            f"{text.train.report.pairs:,} pairs are few for a model of {folder.model.num_parameters:,} parameters: "
+            f"--preset small learns faster, and probably more"
+        )
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
     if outcome := trainer.finished():
         return outcome
     if processes.first:
         write_atomically(out / RUN_FILE, _as_yaml(config))
     return trainer.run()
+
+
+def _is_too_large(config: TrainConfig, parameters: int, pairs: int) -> bool:
+    """Whether a run begins with one of the paper's models and a text that is far too short for it."""
+    return not config.from_ and config.preset in ("base", "big") and pairs < _FEW and parameters > _LARGE
 
 
 def rehearse_training(config: TrainConfig) -> Rehearsal:

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from dragoman.config import DragomanError
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
-from dragoman.files import make_folder, write_atomically
+from dragoman.files import make_folder, prepare_reports, write_atomically
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import CheckConfig, FiguresConfig, InspectConfig
 from dragoman.reporting import say
+from dragoman.text.corpus import locate
 from dragoman.text.doctor import Diagnosis, examine_text
 
 _PAGE = "inspection.html"
@@ -31,11 +31,13 @@ _COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
 
 def check(config: CheckConfig) -> int:
     """Examine parallel text and print what is wrong; returns the exit code: 1 where training could not read it."""
-    out = _file(config.json) if config.json else None
+    corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
+    prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
     diagnosis = _examine(config)
-    if out:
-        write_atomically(out, (json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
-        _report([out])
+    if config.json:
+        content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(Path(config.json), content.encode())
+        _report([Path(config.json)])
     text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
     for severity, colour in _COLOURS.items():
         text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
@@ -65,7 +67,8 @@ def _examine(config: CheckConfig) -> Diagnosis:
 def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
     out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
-    page, record, arrays = (_file(name) if name else None for name in (out, config.json, config.npz))
+    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz})
+    page, record, arrays = (Path(name) if name else None for name in (out, config.json, config.npz))
     if config.png:
         make_folder(Path(config.png))
     inspection = _inspected(config)
@@ -144,15 +147,6 @@ def save_attention(inspection: Inspection, out: Path) -> list[Path]:
     paths.append(out / "overview.png")
     save_figure(figure, paths[-1])
     return paths
-
-
-def _file(name: str) -> Path:
-    """A file to be written, its folder made."""
-    path = Path(name)
-    if name.endswith(os.sep) or path.is_dir():
-        raise DragomanError(f"{name}: this is a folder; name a file")
-    make_folder(path.parent)
-    return path
 
 
 def _report(written: list[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -409,3 +410,17 @@ def test_closed_output_is_no_traceback() -> None:
     process = python("-c", close)
     assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_verb_ends_with_its_terminal_unless_it_was_to_outlive_it(
+    ignored: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    monkeypatch.setattr("dragoman.commands.average", lambda config: signal.raise_signal(signal.SIGHUP) or 0)
+    try:
+        assert run("average", "run", "--out", "model").code == (0 if ignored else 129)
+        assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -194,6 +194,30 @@ def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(
     assert "test.tsv, line 2: too long for the model" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("watched", "said"), [(True, "2 lines translated"), (False, "")])
+def test_who_translates_a_file_from_a_terminal_sees_how_far_it_is(
+    watched: bool, said: str, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text").write_text("the cat\nthe dog\n")
+    monkeypatch.setattr("dragoman.commands.NowAndThen", lambda report: NowAndThen(report, 0.0))
+    monkeypatch.setattr("sys.stderr", terminal := io.StringIO())
+    monkeypatch.setattr(terminal, "isatty", lambda: watched)
+    assert main(["translate", model, str(tmp_path / "text"), "--device", "cpu", "--workers", "1"]) == 0
+    assert terminal.getvalue().strip() == said
+
+
+def test_who_is_to_type_is_told_so(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"the cat\n"))
+    monkeypatch.setattr(typed, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", typed)
+    assert main(["translate", model, "--device", "cpu", "--workers", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.err == "type a sentence on each line; Ctrl-D ends\n"
+    assert len(told.out.splitlines()) == 1
+
+
 def test_a_sentence_in_place_of_a_file_is_told_what_to_do(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", model, "Where is the station?", "--device", "cpu"]) == 1
     assert capsys.readouterr().err == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -15,8 +16,8 @@ from typing import NoReturn
 import pytest
 from faults import complaint, contents, full_disk, no_space
 
-from dragoman.config import DragomanError
-from dragoman.files import appearing, make_folder, not_saved, require_place, settle, write_atomically, write_together
+from dragoman.config import ConfigError, DragomanError
+from dragoman.files import appearing, make_folder, not_saved, prepare_reports, settle, write_atomically, write_together
 
 
 class Crash(BaseException):
@@ -359,17 +360,38 @@ def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
 
 
 def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_place(tmp_path / "new")
     (tmp_path / "old").write_text("x")
-    require_place(tmp_path / "old")
-    require_place(Path(os.devnull))
-    assert [path.name for path in tmp_path.iterdir()] == ["old"]
-    for place, reason in ((tmp_path, "a folder is there"), (tmp_path / "a" / "b", "no such folder")):
-        with pytest.raises(DragomanError, match=reason):
-            require_place(place)
+    new = {"--a": str(tmp_path / "new"), "--b": str(tmp_path / "old"), "--c": str(tmp_path / "deep" / "er" / "new")}
+    prepare_reports(new | {"--d": "", "--e": os.devnull, "--f": os.devnull})
+    assert contents(tmp_path) == {str(tmp_path / "old"): b"x"}
+    assert (tmp_path / "deep" / "er").is_dir()
     monkeypatch.setattr(os, "access", lambda *asked: False)
     with pytest.raises(DragomanError, match="read-only"):
-        require_place(tmp_path / "new")
+        prepare_reports({"--a": str(tmp_path / "new")})
+
+
+def test_a_report_replaces_neither_what_is_read_nor_another_report(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "link").symlink_to("text")
+    for name in ("text", "link", "../" + tmp_path.name + "/text"):
+        with pytest.raises(
+            ConfigError, match=r"^--json .* would replace the file which is read here; name another one$"
+        ):
+            prepare_reports({"--json": str(tmp_path / name)}, [tmp_path / "other", tmp_path / "text"])
+    twice = {"--json": str(tmp_path / "report"), "--markdown": f"{tmp_path}/./report"}
+    with pytest.raises(ConfigError, match=r"^--markdown .* would replace the file of --json; name another one$"):
+        prepare_reports(twice)
+    assert contents(tmp_path) == {str(tmp_path / "text"): b"x", str(tmp_path / "link"): b"x"}
+
+
+@pytest.mark.parametrize(("name", "said"), [("-", "no file"), (".", "a folder"), (f"new{os.sep}", "a folder")])
+def test_what_is_no_file_is_no_place_for_a_report(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"^--json {re.escape(name)}: this is {said}; name a file$"):
+        prepare_reports({"--json": name})
+    assert not contents(tmp_path)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux tells the file of a descriptor")

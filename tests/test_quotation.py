@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from command_calls import python
 from evaluations import LINES, evaluation
 from small_models import small_model
 
@@ -91,11 +92,40 @@ def test_a_place_that_can_not_be_written_is_said_before_the_work(
     option: str, tmp_path: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
-    for place in (tmp_path, tmp_path / "nowhere" / "scores"):
-        assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), option, str(place)]) == 1
+    (tmp_path / "file").touch()
+    places = {tmp_path: (2, f"{tmp_path}: this is a folder")}
+    places |= {tmp_path / "file" / "scores": (1, f"{tmp_path / 'file'}: can't be written")}
+    places |= {tmp_path / "test.tsv": (2, f"{tmp_path / 'test.tsv'}: would replace the file which is read here")}
+    for place, (code, said) in places.items():
+        assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), option, str(place)]) == code
         told = capsys.readouterr()
-        assert f"{place}: can't be written" in told.err
+        assert said in told.err
         assert told.out == ""
+    assert (tmp_path / "test.tsv").read_text() == "a cat\tun chat\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+@pytest.mark.parametrize("verb", ["evaluate", "compare"])
+def test_what_was_found_is_kept_where_it_can_not_be_printed(verb: str, tmp_path: Path, model_folder: Path) -> None:
+    (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
+    one = written(tmp_path / "one.json", evaluation())
+    words = {"evaluate": [model_folder, "--test", tmp_path / "test.tsv"], "compare": ["--system", one]}[verb]
+    with Path("/dev/full").open("w") as full:
+        process = python("-m", "dragoman", verb, *words, "--json", tmp_path / "new" / "kept.json", stdout=full)
+        _, told = process.communicate()
+    assert (process.returncode, told.decode().splitlines()[-1]) == (
+        1,
+        "dragoman: standard output: No space left on device",
+    )
+    assert json.loads((tmp_path / "new" / "kept.json").read_text())
+
+
+def test_a_comparison_does_not_replace_what_it_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = written(tmp_path / "one.json", evaluation())
+    before = Path(one).read_bytes()
+    assert main(["compare", "--system", one, "--json", one]) == 2
+    assert "would replace the file which is read here" in capsys.readouterr().err
+    assert Path(one).read_bytes() == before
 
 
 def test_what_computed_is_told_as_it_was_and_not_as_it_was_asked_for(tmp_path: Path, model_folder: Path) -> None:

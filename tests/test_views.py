@@ -141,7 +141,8 @@ def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.Cap
         (["word1", "--n-best", "2"], 2, "unknown setting n_best"),
         ([], 2, "required: sentence"),
         (["word1", "--text", "--translation", "word1 " * 50], 1, "the translation has"),
-        (["word1", "--out", "folder/"], 1, "folder/: this is a folder; name a file"),
+        (["word1", "--out", "folder/"], 2, "--out folder/: this is a folder; name a file"),
+        (["word1", "--json", "x", "--npz", "./x"], 2, "--npz ./x: would replace the file of --json"),
         (["caf\udce9"], 2, "can't be written in UTF-8"),
     ],
 )

@@ -134,7 +134,9 @@ def _begin_work(compute: Compute[Any], parent: int) -> None:
     give_back_memory()
     keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 

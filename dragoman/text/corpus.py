@@ -137,6 +137,8 @@ def locate(text: str, source: str, target: str) -> Corpus:
     if sides[0] or sides[1]:
         missing = f"{text}.{target if sides[0] else source}"
         raise DragomanError(f"{missing}: no such file (nor {missing}.gz), although its other side exists")
+    if Path(text).is_dir():
+        raise DragomanError(f"{text}: a folder; name the text in it, such as {Path(text, 'train')}")
     raise DragomanError(f"{text}: no such file, nor {text}.{source} with {text}.{target} (also looked for .gz)")
 
 

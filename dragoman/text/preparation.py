@@ -39,6 +39,10 @@ _CLEANED = {
     "characters": (Flag.CHARACTERS, "with broken characters"),
     "language": (Flag.LANGUAGE, "in a wrong language"),
 }
+_OF_SUBWORDS = {
+    f"text.{name}"
+    for name in ("vocab_size", "vocabulary", "subwords", "character_coverage", "normalization", "sample_lines")
+}
 _NEVER_HELD_OUT = Flag.OVERLAP | Flag.EMPTY | Flag.DUPLICATE  # even where cleaning lets them pass
 _PAIRS_BETWEEN_REPORTS = 500_000
 
@@ -78,6 +82,11 @@ def prepare_text(
     stores = _open(config, folder) if fits else None
     if stores is None:
         if begun and changes:
+            if learnt := [change for change in changes if change.split(" ")[0] in _OF_SUBWORDS]:
+                raise DragomanError(
+                    f"{config.out}: the subwords of a run stay as they are ({'; '.join(learnt)}): leave that as it "
+                    f"was, choose another --out, or begin again with --restart"
+                )
             if not config.accept_changes:
                 raise DragomanError(
                     f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose "
@@ -193,9 +202,11 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
     _warn(diagnosis.findings, Path(config.out) / REPORT_FILE, report)
     if np.all(diagnosis.flags & unwanted):
         parts = ", ".join(f"{number:,} {reason}" for reason, number in left_out.items())
+        overlap = left_out.get(_CLEANED["overlap"][1], 0) == diagnosis.pairs
+        cure = "for --valid or --test; without --valid some pairs are held out" if overlap else "or less --clean"
         raise DragomanError(
             f"{', '.join(config.train)}: cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts}); give other "
-            f"text, or switch that off, for example with --clean.overlap false"
+            f"text {cure}"
         )
     held_out = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / diagnosis.pairs)
     text = _TrainingText(config, diagnosis.pairs, diagnosis.flags, unwanted, held_out, left_out)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from dragoman.config import TrainConfig
 from dragoman.training.symptoms import Health, examine_translations, unigram_loss
 
 __all__ = ["Health", "Observation", "diagnose", "examine_translations", "unigram_loss"]
@@ -40,7 +41,7 @@ class Observation:
         return Observation(**{**state, "health": Health(**state["health"])})
 
 
-def diagnose(observations: Sequence[Observation]) -> str | None:
+def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str | None:
     """What is wrong with a run, in one sentence with the cure; the most serious thing first.
 
     A young model writes the same sentence for everything, then loops, then gets it right, and that is no illness. So
@@ -49,6 +50,7 @@ def diagnose(observations: Sequence[Observation]) -> str | None:
 
     Args:
         observations: all validations of the run so far, in order; the last one is the present.
+        warmup_steps: of the learning rate; until then a loss that hardly falls says nothing.
 
     Returns:
         A sentence without a full stop; None where nothing is wrong, where it is too early to tell, or where nothing
@@ -56,8 +58,27 @@ def diagnose(observations: Sequence[Observation]) -> str | None:
     """
     if not observations:
         return None
-    course = _Course(observations)
+    course = _Course(observations, warmup_steps)
     return next(filter(None, (check(course) for check in _CHECKS)), None)
+
+
+def out_of_bounds(steps: int, step: int, loss: float, norm: float, config: TrainConfig) -> str:
+    """Why a run can't go on and what to do about it, in words.
+
+    Args:
+        steps: so many in a row had to be left out.
+        step: the last of them.
+        loss: its training loss, in nats per target subword.
+        norm: of its gradient.
+        config: of the run.
+    """
+    optimizer = config.optimizer
+    name = "lr_scale" if optimizer.schedule == "paper" else "peak_lr"
+    return (
+        f"for {steps} steps in a row the loss or its gradient was out of bounds (step {step:,}: loss {loss:.1f}, "
+        f"gradient {norm:.1f}): begin again with --restart and a lower --optimizer.{name.replace('_', '-')} than "
+        f"{getattr(optimizer, name):g}, or with more --optimizer.warmup-steps than {optimizer.warmup_steps:,}"
+    )
 
 
 # What counts as wrong, and why so much.
@@ -84,8 +105,9 @@ _RISEN = 1.1  # times the best loss: below that it may be noise, and BLEU seldom
 class _Course:
     """A run so far, with the questions that the checks ask."""
 
-    def __init__(self, observations: Sequence[Observation]) -> None:
+    def __init__(self, observations: Sequence[Observation], warmup_steps: int) -> None:
         self.now = observations[-1]
+        self.warm = self.now.step > warmup_steps
         self.health = self.now.health
         self.before = [o for o in observations[:-1] if math.isfinite(o.valid_loss)]
         self.early = [o for o in self.before if o.step <= self.now.step / 2]
@@ -94,9 +116,9 @@ class _Course:
         self.judged = len(self.early) > 1 and self.health.sentences >= _ENOUGH
 
     def stalled(self) -> bool:
-        """Whether the second half of the run has not lowered the loss."""
+        """Whether the second half of the run has hardly lowered the loss."""
         losses = [o.valid_loss for o in self.early]
-        return len(losses) > 1 and min(o.valid_loss for o in self.late) > (1.0 - _STALLED) * min(losses)
+        return self.warm and len(losses) > 1 and min(o.valid_loss for o in self.late) > (1.0 - _STALLED) * min(losses)
 
     def unrelated(self) -> bool:
         """Whether the model has written the target language for half the run, and nothing of the source."""
@@ -167,7 +189,7 @@ def _guessing(course: _Course) -> str | None:
         return None
     return (
         f"the model has learned word frequencies at best: its loss of {loss:.2f} is no better than guessing by them "
-        f"({guess:.2f}), and no longer falls; {_SLOWER}, or lengthen optimizer.warmup_steps"
+        f"({guess:.2f}), and hardly falls; {_SLOWER}, or lengthen optimizer.warmup_steps"
     )
 
 

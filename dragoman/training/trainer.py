@@ -30,11 +30,11 @@ from dragoman.checkpoint import (
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.model.memory import give_back_memory, keep_freed_memory, remember_fewer_products
 from dragoman.model.precision import describe_device, describe_precision, use_bf16
-from dragoman.reporting import say
+from dragoman.reporting import beginning, say
 from dragoman.text.preparation import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
-from dragoman.training.health import Observation, diagnose
+from dragoman.training.health import Observation, diagnose, out_of_bounds
 from dragoman.training.optimizer import learning_rate
 from dragoman.training.progress import Outcome, Progress
 from dragoman.training.recorder import Recorder, SilentRecorder, clock
@@ -56,6 +56,8 @@ _SAMPLES = 3  # translations shown at each validation
 _YOUNG = 1.0  # BLEU or chrF below which a lower loss is progress enough
 _ECHO = 1.0  # seconds
 _STEPS_BETWEEN_REPAIRS = 50  # of memory that has fallen to pieces
+_STOPPING = "stopping after this step, then saving; once more stops at once, without saving"
+_SHOWN = 200  # characters of a sentence
 _EXPLODED = 2.0  # times the loss of guessing every subword alike
 
 
@@ -114,7 +116,8 @@ class Trainer:
             return outcome
         self.progress.finished = False
         recorder = Recorder(self.out, self.progress.step) if self.processes.first else SilentRecorder()
-        with recorder as self.recorder, StopRequest(_ECHO if self.processes.size > 1 else 0.0) as self._stop:
+        stop = StopRequest(lambda: self.recorder.say(_STOPPING), _ECHO if self.processes.size > 1 else 0.0)
+        with recorder as self.recorder, stop as self._stop:
             self._begin()
             self._validate_if_due()  # a signal may have come in between
             for share in () if self.progress.out_of_patience(self.config) else self.shares.following(self.progress):
@@ -208,11 +211,7 @@ class Trainer:
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
             best = f"the best model so far is in {self.out}"
             kept = best if self._kept_scores else "no model was good enough to keep"
-            raise DragomanError(
-                f"for {_MOST_SKIPPED} steps in a row the loss or its gradient was out of bounds (step "
-                f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): lower the learning rate or lengthen the "
-                f"warm-up; {kept}"
-            )
+            raise DragomanError(f"{out_of_bounds(_MOST_SKIPPED, progress.step, loss, norm, self.config)}; {kept}")
 
     # ---- validation and what is kept
 
@@ -277,10 +276,11 @@ class Trainer:
         )
         self.recorder.record(progress.step, {f"health/{name}": value for name, value in health.values().items()})
         self.recorder.say(f"    {health.line()}")
-        if problem := diagnose(self._observations):
+        if problem := diagnose(self._observations, self.config.optimizer.warmup_steps):
             self.recorder.say(f"    warning: {problem}")
         texts = zip(validation.sources, validation.references, validation.translations, strict=True)
-        for source, reference, translation in islice(texts, _SAMPLES):
+        for sample in islice(texts, _SAMPLES):
+            source, reference, translation = (beginning(text, _SHOWN) for text in sample)
             self.recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
 
     def _rank(self, scores: dict[str, float]) -> tuple[float, float]:

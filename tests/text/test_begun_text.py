@@ -56,6 +56,16 @@ def test_nor_text_prepared_in_another_way(change: dict[str, Any], said: str, con
     assert said in str(error.value)
 
 
+def test_subwords_of_a_run_stay_as_they_are_even_where_changes_are_accepted(config: TrainConfig) -> None:
+    prepare_text(config)
+    changed = replace(config, accept_changes=True, text=replace(config.text, vocab_size=330))
+    with pytest.raises(
+        DragomanError, match=r"subwords of a run stay as they are \(text\.vocab_size was 320 and is 330\)"
+    ):
+        prepare_text(changed, begun=True)
+    assert prepare_text(replace(changed, text=replace(config.text, max_length=99)), begun=True)
+
+
 def test_a_text_moved_from_one_list_to_another_is_noticed(config: TrainConfig, tmp_path: Path) -> None:
     more = write_text(tmp_path / "more", [("a yak .", "ein Jak .")])
     prepare_text(replace(config, train=[*config.train, more]))

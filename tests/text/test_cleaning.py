@@ -151,6 +151,13 @@ def test_where_cleaning_leaves_nothing_it_says_what_it_took(doctor: Doctor, conf
     assert not (Path(config.out) / "data" / "train").exists()
 
 
+def test_a_training_text_that_is_also_for_validation_is_told_as_such(config: TrainConfig) -> None:
+    with pytest.raises(
+        DragomanError, match="give other text for --valid or --test; without --valid some pairs are held"
+    ):
+        prepare_text(replace(config, valid=config.train))
+
+
 def test_other_cleaning_is_another_text(doctor: Doctor, config: TrainConfig) -> None:
     doctor.flags = {5: Flag.COPY}
     assert decoded(prepare_text(config)) == without()

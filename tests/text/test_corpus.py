@@ -192,6 +192,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["{0}", "{0},{0}"])
 def test_a_folder_is_no_text(form: str, tmp_path: Path) -> None:
     assert str(tmp_path) in complaint(form.format(tmp_path))
+    assert f"{tmp_path}: a folder; name the text in it" in complaint(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -77,7 +77,19 @@ def test_a_folder_in_use_is_refused_in_one_sentence_until_its_run_is_gone(
     assert run(text, out, "--max-steps", 1).code == 0
 
 
-# ---- what is said at the end
+# ---- what is said
+
+
+@pytest.mark.parametrize(("words", "said"), [([], True), (["--preset", "small"], False)])
+def test_a_model_that_is_far_too_large_for_its_text_is_told_as_such(
+    words: list[str], said: bool, text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_module, "_LARGE", 1000)
+    few = "pairs are few for a model of"
+    assert (few in run(text, tmp_path / "run", "--max-steps", 1, *words).said) == said
+    assert few not in run(text, tmp_path / "run", "--max-steps", 2, *words).said  # once is enough
+    monkeypatch.setattr(train_module, "_FEW", 10)
+    assert few not in run(text, tmp_path / "more", "--max-steps", 1, *words).said
 
 
 @pytest.mark.parametrize("leave", [KeyboardInterrupt, SystemExit(143)], ids=["Ctrl-C", "SIGTERM"])

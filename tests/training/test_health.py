@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.training.health import Health, Observation, diagnose
+from dragoman.config import OptimizerConfig, TrainConfig
+from dragoman.training.health import Health, Observation, diagnose, out_of_bounds
 
 GOOD = Health(1000, 0.6, 0.55, 0.14, 1.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.8)
 UNRELATED = replace(GOOD, forced_accuracy=0.3, free_accuracy=0.2, chance_accuracy=0.2)
@@ -180,6 +181,22 @@ def test_a_model_that_guesses_by_frequency() -> None:
     assert "its loss of 6.04 is no better than guessing by them (6.00)" in str(words[-1])
     slow = observe([9.0, 8.5, 8.0, 7.5, 7.0, 6.6], nothing)
     assert said(slow) == [None] * 6  # it is on its way
+
+
+def test_during_the_warm_up_a_loss_that_hardly_falls_is_no_illness() -> None:
+    nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
+    course = observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.02], nothing)
+    assert diagnose(course, warmup_steps=3000) is None
+    assert "word frequencies at best" in str(diagnose(course, warmup_steps=2999))
+
+
+@pytest.mark.parametrize(("schedule", "option"), [("paper", "--optimizer.lr-scale"), ("linear", "--optimizer.peak-lr")])
+def test_a_run_that_went_out_of_bounds_names_the_setting_that_its_schedule_has(schedule: Any, option: str) -> None:
+    optimizer = OptimizerConfig(schedule=schedule, lr_scale=2.5, peak_lr=2.5, warmup_steps=1234)
+    config = TrainConfig(source="en", target="de", train=["a"], out="b", optimizer=optimizer, max_steps=9)
+    said = out_of_bounds(20, 345, math.nan, 7.0, config)
+    assert f"a lower {option} than 2.5, or with more --optimizer.warmup-steps than 1,234" in said
+    assert "(step 345: loss nan, gradient 7.0)" in said
 
 
 def test_a_loss_above_guessing_is_not_guessing_where_the_translations_are_related() -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask a run to stop."""
+"""Ctrl-C, SIGTERM and a terminal that goes away ask a run to stop."""
 
 import os
 import signal
@@ -102,6 +102,48 @@ def test_outside_the_main_thread_nothing_is_caught_and_nothing_breaks(heard: lis
     thread.join()
     assert errors == []
     assert handlers == [before]
+
+
+def test_the_first_signal_is_acknowledged_and_only_that(heard: list[int]) -> None:
+    told: list[int] = []
+    with StopRequest(lambda: told.append(stop.signal)) as stop:
+        assert told == []
+        signal.raise_signal(signal.SIGINT)
+        assert told == [signal.SIGINT]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert told == [signal.SIGINT]
+
+
+def test_a_signal_that_comes_while_something_is_printed_counts(heard: list[int]) -> None:
+    def reentrant() -> None:
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    with StopRequest(reentrant) as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.signal == signal.SIGTERM
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
+def test_a_terminal_that_goes_away_asks_as_sigterm_does_however_often_it_says_so(heard: list[int]) -> None:
+    with StopRequest() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)  # one is from the shell, and one from the kernel
+        assert stop.signal == signal.SIGTERM
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
+def test_a_run_that_was_to_outlive_its_terminal_does() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with StopRequest() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop.signal == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 # ---- a launcher that passes signals on

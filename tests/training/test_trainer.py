@@ -66,7 +66,9 @@ def test_only_some_losses_are_recorded_where_that_is_asked_for(folder: Path) -> 
 def test_people_see_translations_and_are_warned(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dragoman.training.trainer.diagnose", lambda observations: f"{len(observations)} so far")
+    monkeypatch.setattr(
+        "dragoman.training.trainer.diagnose", lambda observations, warmup_steps: f"{len(observations)} so far"
+    )
     train(configure(folder))
     shown = capsys.readouterr().err
     first_line = (folder / "valid.en").read_text().split("\n")[0]
@@ -225,7 +227,7 @@ def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
     trainer = make(config)
     before = weights_of(trainer)
     spoil(monkeypatch, lambda step, loss, norm: bad(loss, norm))
-    with pytest.raises(DragomanError, match=r"for 20 steps in a row .*lower the learning rate") as error:
+    with pytest.raises(DragomanError, match=r"for 20 steps in a row .* a lower --optimizer\.lr-scale") as error:
         trainer.run()
     assert "step 25" in str(error.value)
     assert "\n" not in str(error.value)

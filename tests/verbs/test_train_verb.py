@@ -102,6 +102,15 @@ def stop_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return stop_at
 
 
+def test_a_run_without_a_model_yet_is_no_strange_folder(
+    text: Path, tmp_path: Path, stop_at: Callable[[int], None]
+) -> None:
+    stop_at(1)
+    assert run(*train(text, tmp_path / "young")).code == 143
+    assert "has no model yet; continue its training run" in complaint(1, "translate", tmp_path / "young")
+    assert "that has validated its model" in complaint(1, "average", tmp_path / "young", "--out", tmp_path / "mean")
+
+
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 def test_an_interrupted_run_ends_as_if_it_had_not_been(
     step: int, stop_at: Callable[[int], None], text: Path, trained: Path, tmp_path: Path
