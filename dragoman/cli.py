@@ -76,6 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return _unread()
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith("dragoman"):
+            raise
+        return _complain(f"the library {error.name} is not installed; install Dragoman again, with pip", code=1)
     except (RuntimeError, MemoryError) as error:
         if not importlib.import_module("dragoman.model.memory").is_out_of_memory(error):
             raise

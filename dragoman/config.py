@@ -112,17 +112,17 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible shapes."""
+        sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
+        vocabularies = ("source_vocab_size", "target_vocab_size")
+        for name in (*sizes, *vocabularies):
+            require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
         require_choice("norm", self.norm, ("post", "pre"))
         require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
         require_choice("activation", self.activation, ("relu", "gelu", "swish"))
         for name in ("layer_norm_eps", "init_gain", "embedding_gain"):
             require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
-        sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
         require_at_least(1, {name: getattr(self, name) for name in sizes})
-        vocabularies = ("source_vocab_size", "target_vocab_size")
         require_at_least(4, {name: getattr(self, name) for name in vocabularies})
-        for name in (*sizes, *vocabularies):
-            require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
         require_probability(
             {name: getattr(self, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
         )

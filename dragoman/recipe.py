@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from dragoman.arguments import nearest
 from dragoman.config import DragomanError
 from dragoman.files import checksum
 from dragoman.sources import SOURCES
@@ -46,13 +47,21 @@ class Recipe:
             DragomanError: there is no such file, or it is no recipe.
         """
         try:
-            recipe = Recipe(**yaml.safe_load(path.read_text(encoding="utf-8")))
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise DragomanError(
                 f"{path}: {error.strerror}; Dragoman's source repository has some, in recipes/"
             ) from None
-        except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise _no_recipe(path, " ".join(str(error).split())) from None
+        known = {one.name: one.default is MISSING and one.default_factory is MISSING for one in fields(Recipe)}
+        if not isinstance(content, dict):
+            raise _no_recipe(path, f"it must have lines such as 'about: …', and {', '.join(list(known)[1:])}")
+        if strange := [str(name) for name in content if name not in known]:
+            raise _no_recipe(path, f"unknown setting {strange[0]}{nearest(strange[0], known)}")
+        if missing := [name for name, required in known.items() if required and name not in content]:
+            raise _no_recipe(path, f"it has no {' and no '.join(missing)}")
+        recipe = Recipe(**content)
         if fault := next(recipe._faults(), None):
             raise _no_recipe(path, fault)
         return recipe

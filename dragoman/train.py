@@ -21,7 +21,7 @@ from dragoman.checkpoint import (
     ModelFolder,
     remove_run,
 )
-from dragoman.config import DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
+from dragoman.config import ConfigError, DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
@@ -153,14 +153,17 @@ def rehearse_training(config: TrainConfig) -> Rehearsal:
     """Prepare the text of a run, which keeps it for later, and find out what training would take.
 
     Raises:
+        ConfigError: the folder holds a run, which was to be thrown away.
         DragomanError: the text or the folder can't be used, or memory is too short for a single sentence.
     """
     refuse_strangers(config)
+    begun = bool(list_states(Path(config.out)))
+    if begun and config.restart:
+        raise ConfigError(f"{config.out}: holds a run, which --dry-run leaves as it is: try --restart in another --out")
     make_folder(Path(config.out))
     say = _speaker(Processes())
     parent = ModelFolder.load(config.from_) if config.from_ else None
     with run_lock(Path(config.out)):
-        begun = bool(list_states(Path(config.out)))
         text = prepare_text(config, say, parent.vocabulary if parent else None, begun)
         return rehearse(config, _sized(config.model, text), text.train, choose_device(config.device), say)
 

@@ -6,6 +6,8 @@ import importlib
 import json
 import re
 import signal
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -424,3 +426,19 @@ def test_a_verb_ends_with_its_terminal_unless_it_was_to_outlive_it(
         assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dragoman.commands", None)  # what Python raises then is an error of ours
+    with pytest.raises(ModuleNotFoundError):
+        run("average", "run", "--out", "model")
+    missing = ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+    monkeypatch.setattr("dragoman.cli.importlib", types.SimpleNamespace(import_module=raising(missing)))
+    assert "the library matplotlib is not installed" in complaint(1, "average", "run", "--out", "model")
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*arguments: object) -> None:
+        raise error
+
+    return fail

@@ -49,7 +49,8 @@ SMALL: dict[str, Any] = {
         *(({"imagined": {"pairs": pairs, "length": 8}}, "sizes above 0") for pairs in (0, -1, "many")),
         ({"evaluate": {"test": ["valid"], 5: "x"}}, "evaluate has 5 in place of a setting's name"),
         ({"train": TRAINED | {True: 1}}, "train has True in place of a setting's name"),
-        ({"unknown": 1}, "unknown"),
+        ({"unknown": 1}, r"unknown setting unknown\)"),
+        ({"evaluated": 1}, r"unknown setting evaluated \(did you mean evaluate\?\)"),
     ],
 )
 def test_what_is_no_recipe_is_refused_with_the_reason(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
@@ -58,6 +59,13 @@ def test_what_is_no_recipe_is_refused_with_the_reason(change: dict[str, Any], re
     assert Recipe.read(path).seeds == [1]
     path.write_text(yaml.safe_dump(SMALL | change))
     with pytest.raises(DragomanError, match=rf"capitals\.yaml: not a recipe \(.*{reason}"):
+        Recipe.read(path)
+
+
+def test_what_a_recipe_lacks_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "short.yaml"
+    path.write_text(yaml.safe_dump({name: SMALL[name] for name in SMALL if name not in ("train", "evaluate")}))
+    with pytest.raises(DragomanError, match=r"not a recipe \(it has no train and no evaluate\)"):
         Recipe.read(path)
 
 

@@ -26,7 +26,7 @@ _TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
 """How each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""
 _ATTACHED_MARK = re.compile(r"\w[.,!?;:](?:\s|$)")
-_SPACED_MARK = re.compile(r"\S [.,!?;:](?: |$)")
+_SPACED_MARK = re.compile(r"\S [.,](?: |$)")  # not the others: the French put a space before them
 _MANY = 0.5  # of the lines
 _SAMPLES = 1000
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import platform
+import re
 import time
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from dragoman.config import DragomanError
+from dragoman.config import DragomanError, require
 from dragoman.model.memory import is_out_of_memory
 
 _AMPERE = 8  # the generation from which on NVIDIA's cards multiply in bf16; those before it imitate that slowly
@@ -20,16 +21,17 @@ def choose_device(name: str) -> torch.device:
     """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU.
 
     Raises:
+        ConfigError: this is no name of a device.
         DragomanError: there is no such device here, or no memory left on it.
     """
+    known = re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?|mps(:0)?", name)
+    require(known is not None, f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-        if device.type not in ("cpu", "cuda", "mps") or (device.type != "cuda" and device.index):
-            raise RuntimeError("not one of ours")
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
         if is_out_of_memory(error):

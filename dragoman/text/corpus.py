@@ -164,7 +164,9 @@ def read_lines(path: Path) -> Generator[str]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield from decode_lines(file, str(path))  # type: ignore[arg-type]
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+    except gzip.BadGzipFile:
+        raise DragomanError(f"{path}: not gzipped, or damaged; without .gz in its name it is read as it is") from None
+    except (EOFError, zlib.error) as error:
         raise DragomanError(f"{path}: damaged gzip file ({error}); get the file again") from None
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None

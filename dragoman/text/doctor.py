@@ -30,9 +30,11 @@ from dragoman.text.reasons import (
     BAD_JSON,
     COPY,
     DUPLICATE,
+    EMPTY,
     MIXED_FORMS,
     NEAR_DUPLICATE,
     NEAR_OVERLAP,
+    NO_PAIRS,
     NOT_NFC,
     OTHER_SIDE,
     OUT_OF_STEP,
@@ -231,9 +233,10 @@ class _Examination:
             self._report_swapped(number, upside_down[number])
             self._report_copied(number)
         self._report_forms()
+        if 0 < self.tally.counts.get(EMPTY, 0) == self.survey.pairs:
+            self.tally.count(NO_PAIRS, len(self.survey.extents), "Every pair has an empty side.")
         if BAD_JSON in self.tally.counts:
-            form = json_form(self.survey.codes)
-            self.tally.count(BAD_JSON, 0, f"{form[0].upper()}{form[1:]}.")
+            self.tally.count(BAD_JSON, 0, f"In JSONL, {json_form(self.survey.codes)}.")
 
     def _look(self, corpus: int, first: int, block: Block, flags: NDArray[np.uint16]) -> None:
         """Look at a block by itself."""

@@ -315,7 +315,8 @@ def _changes(before: Mapping[str, Any], config: TrainConfig) -> list[str]:
         return [*changes, "the list of files"]
     for path, (*stamp, known) in zip(paths, before["files"], strict=True):
         if _stamp(path) != stamp and (path.stat().st_size != stamp[1] or checksum(path) != known):
-            changes.append(f"{path} has changed")
+            other = stamp[0] != str(path.resolve())
+            changes.append(f"{path} in place of {stamp[0]}" if other else f"{path} has changed")
     return changes
 
 

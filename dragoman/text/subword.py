@@ -266,6 +266,8 @@ class Vocabulary:
             joint = SubwordModel(_read(folder / JOINT_FILE), str(folder / JOINT_FILE))
             return Vocabulary(joint, joint)
         source, target = folder / SOURCE_FILE, folder / TARGET_FILE
+        if not source.is_file() and not target.is_file():
+            raise DragomanError(f"{folder / JOINT_FILE}: no such file; a model folder needs its subword model")
         if not (folder / LIST_FILE).is_file():
             return Vocabulary(SubwordModel(_read(source), str(source)), SubwordModel(_read(target), str(target)))
         listed = _read_list(folder / LIST_FILE)

@@ -192,6 +192,7 @@ def test_tokenised_text_is_recognised() -> None:
     assert looks_tokenized(tokenized)
     assert not looks_tokenized(REFERENCES)
     assert not looks_tokenized(["Qui est là ?", "Bonjour.", "Salut.", "Oui, ça va."])  # a French question
+    assert not looks_tokenized(["Qui est là ?", "Qui ?", "Attention !", "Voici : un chat ; un chien."])
     assert not looks_tokenized([])
     assert looks_raw(REFERENCES)
     assert not looks_raw(tokenized)

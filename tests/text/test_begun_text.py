@@ -66,6 +66,13 @@ def test_subwords_of_a_run_stay_as_they_are_even_where_changes_are_accepted(conf
     assert prepare_text(replace(changed, text=replace(config.text, max_length=99)), begun=True)
 
 
+def test_another_file_is_told_with_the_one_that_it_replaces(config: TrainConfig, tmp_path: Path) -> None:
+    prepare_text(config)
+    other = write_text(tmp_path / "other", sentences()[9:])
+    with pytest.raises(DragomanError, match=r"other\.en in place of .*train\.en"):
+        prepare_text(replace(config, train=[other]), begun=True)
+
+
 def test_a_text_moved_from_one_list_to_another_is_noticed(config: TrainConfig, tmp_path: Path) -> None:
     more = write_text(tmp_path / "more", [("a yak .", "ein Jak .")])
     prepare_text(replace(config, train=[*config.train, more]))

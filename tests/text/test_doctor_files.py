@@ -175,6 +175,17 @@ def test_any_bytes_are_examined_or_refused_in_a_sentence(one: bytes, two: bytes,
         json.dumps(diagnosis.to_dict())
 
 
+def test_text_of_empty_lines_is_none(tmp_path: Path) -> None:
+    for language in ("en", "fr"):
+        (tmp_path / f"train.{language}").write_text("\n  \n")
+    diagnosis = examine_text([str(tmp_path / "train")], "en", "fr")
+    assert not diagnosis.usable
+    assert {finding.reason: finding.count for finding in diagnosis.findings} == {"no pairs": 1, "empty side": 2}
+    (tmp_path / "train.en").write_text("\na\n")
+    (tmp_path / "train.fr").write_text("\nb\n")
+    assert examine_text([str(tmp_path / "train")], "en", "fr").usable
+
+
 def test_empty_text_and_missing_text(tmp_path: Path) -> None:
     diagnosis = examine(save(tmp_path, []))
     finding = only(diagnosis)

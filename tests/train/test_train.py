@@ -59,6 +59,17 @@ def test_a_restart_that_can_not_begin_leaves_the_run_as_it_was(
         assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+def test_a_rehearsal_leaves_the_run_that_is_there_as_it_is(
+    text: Path, tmp_path: Path, run: Callable[..., Ended]
+) -> None:
+    out = tmp_path / "run"
+    assert run(text, out, "--max-steps", 1).code == 0
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    ended = run(text, out, "--restart", "--dry-run", "--seed", 9)
+    assert "holds a run, which --dry-run leaves as it is: try --restart in another --out" in complaint(ended, 2)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
 # ---- one run in a folder
 
 

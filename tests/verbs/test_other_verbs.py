@@ -138,9 +138,9 @@ def test_an_out_folder_that_cannot_be_written_is_named(
     assert str(tmp_path / "readonly") in complaint(1, *train(text, tmp_path / "readonly"))
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:99", "tpu"])
-def test_a_device_that_is_not_there_is_named(device: str, trained: Path) -> None:
-    assert device in complaint(1, "translate", trained, "--device", device, stdin=INPUT)
+@pytest.mark.parametrize(("device", "code"), [("gpu", 2), ("cuda:99", 1), ("tpu", 2), ("", 2), ("cpu:1", 2)])
+def test_a_device_that_is_not_there_is_named(device: str, code: int, trained: Path) -> None:
+    assert device in complaint(code, "translate", trained, "--device", device, stdin=INPUT)
 
 
 @pytest.mark.parametrize(("verb", "options"), [("translate", ["/nowhere.txt"]), ("evaluate", ["--test", "/nowhere"])])
