@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError
-from dragoman.text.corpus import EMPTY_LINE, Corpus, Pair, parse_json_row
+from dragoman.text.corpus import EMPTY_LINE, Corpus, Pair, damaged_gzip, parse_json_row
 from dragoman.text.findings import Example, Rows, Sighting, excerpt, visible
 from dragoman.text.forms import FIRST_ROWS, find_quoted, require_table, require_text
 from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
@@ -209,7 +209,7 @@ def read_line_blocks(path: Path, size: int = BLOCK_PAIRS) -> Generator[Lines]:
                     block, waiting = _cut(waiting, size)
                     yield block
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DragomanError(f"{path}: damaged gzip file ({error}); get the file again") from None
+        raise damaged_gzip(path, error) from None
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
     if waiting.texts:

@@ -164,12 +164,18 @@ def read_lines(path: Path) -> Generator[str]:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             yield from decode_lines(file, str(path))  # type: ignore[arg-type]
-    except gzip.BadGzipFile:
-        raise DragomanError(f"{path}: not gzipped, or damaged; without .gz in its name it is read as it is") from None
-    except (EOFError, zlib.error) as error:
-        raise DragomanError(f"{path}: damaged gzip file ({error}); get the file again") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise damaged_gzip(path, error) from None
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
+
+
+def damaged_gzip(path: Path, error: Exception) -> DragomanError:
+    """The error that says what is the matter with a file that can't be unzipped, and what helps."""
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return DragomanError(f"{path}: not a gzip file; rename it without .gz, or get it again")
+    return DragomanError(f"{path}: damaged gzip file ({error}); get the file again")
 
 
 def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:

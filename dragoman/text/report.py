@@ -73,6 +73,6 @@ def _number(count: int, unit: str, text: str = "") -> str:
 
 
 def _share(finding: Finding) -> str:
-    if finding.share >= 0.9995:
+    if finding.share >= 0.9995 or finding.unit == "texts":
         return ""
     return f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"
