@@ -6,6 +6,7 @@ import json
 import math
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from dragoman.checkpoint import METRICS_FILE
 from dragoman.files import not_saved, write_atomically
-from dragoman.reporting import NowAndThen, say
+from dragoman.reporting import NowAndThen, say, silence
 
 _TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
@@ -57,7 +58,8 @@ class Recorder:
     def __enter__(self) -> Recorder:
         """Start the live display, on a terminal."""
         if self._live:
-            self._progress.start()
+            with _on_terminal():
+                self._progress.start()
         return self
 
     def __exit__(
@@ -65,7 +67,8 @@ class Recorder:
     ) -> None:
         """Stop the display and close the records."""
         if self._live:
-            self._progress.stop()
+            with _on_terminal():
+                self._progress.stop()
         for file in (self._metrics, self._tensorboard):
             with suppress(OSError):  # every record was flushed when it was written
                 file.close()
@@ -87,14 +90,16 @@ class Recorder:
             done: part of the run that is done, 0 to 1; 0 where nobody knows.
         """
         if self._live:
-            self._progress.update(self._task, description=f"step {step:,}", status=status, completed=done)
+            with _on_terminal():
+                self._progress.update(self._task, description=f"step {step:,}", status=status, completed=done)
         else:
             self._tell(f"step {step:,}  {status}")
 
     def say(self, line: str) -> None:
         """Print one line for people."""
         if self._live:
-            self._console.print(line, markup=False, emoji=False)
+            with _on_terminal():
+                self._console.print(line, markup=False, emoji=False)
         else:
             say(line)
 
@@ -116,6 +121,15 @@ class Recorder:
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # cut short by a crash
         write_atomically(self._path, "".join(kept).encode())
+
+
+@contextmanager
+def _on_terminal() -> Iterator[None]:
+    """Go on without a display where the terminal is gone."""
+    try:
+        yield
+    except OSError:
+        silence(sys.stderr)
 
 
 class _Events:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +157,34 @@ def test_sigterm_saves_and_the_same_command_continues(text: Path, tmp_path: Path
     result = run(*arguments, "--max_steps", int(step.replace(",", "")) + 1)
     assert result.code == 0
     assert f"continuing after step {step}" in result.err
+
+
+IN_A_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "dragoman", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no terminal hangs up here")
+def test_closing_the_terminal_saves_and_the_same_command_continues(text: Path, tmp_path: Path) -> None:
+    arguments = train(text, tmp_path / "model", "--validation.every", 10_000)
+    terminal, its_end = os.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), its_end)
+    process = python(
+        "-c", IN_A_TERMINAL, *arguments, "--max_steps", 100_000, env={**os.environ, "TERM": "xterm"}, **streams
+    )
+    os.close(its_end)
+    shown = b""
+    while not re.search(rb"step [\d,]+ .*loss", shown):  # the display is live: it is written to the end
+        shown += os.read(terminal, 10_000)
+    os.close(terminal)
+    assert process.wait(timeout=60) == 143
+    result = run(*arguments)
+    assert result.code == 0
+    (step,) = re.findall(r"continuing after step ([\d,]+)", result.err)
+    assert int(step.replace(",", "")) > 0
 
 
 def test_a_model_does_not_go_on_with_the_subwords_of_another_text(copy: Path, text: Path, tmp_path: Path) -> None:
