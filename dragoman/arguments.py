@@ -6,16 +6,18 @@ Imports nothing heavy: `--help` answers at once.
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
 import sys
 import textwrap
+from argparse import Action
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
 from docstring_parser import parse_from_object
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from dragoman.config import ConfigError, TrainConfig, require
 from dragoman.options import ALONE
@@ -64,6 +66,17 @@ _WORDINGS = (
     (r"([\w.]+): Expected a <class 'str'>\. Got value: (.*)", r"\1 must be text, not \2: put it in quotes"),
     (r"'str' object does not support item assignment", "train and valid are lists: write them as [text, …]"),
 )
+
+
+class _Formatter(DefaultHelpFormatter):
+    """Tells the default where there is one; of what type a value is, that and the text say."""
+
+    def _get_help_string(self, action: Action) -> str:
+        text = super()._get_help_string(action)
+        useless = ["type: %(type)s"] + ["default: %(default)s"] * (action.default in (None, "", []))
+        for note in useless:
+            text = re.sub(rf"(, )?{re.escape(note)}", "", text)
+        return text.replace("(, ", "(").removesuffix(" ()")
 
 
 class _Parser(ArgumentParser):
@@ -133,7 +146,9 @@ def parse(name: str, verb: Verb, arguments: Sequence[str]) -> Any:
         SystemExit: the words can't be understood, or ask for help; what there was to say has been printed.
     """
     words = _normalised(arguments, verb)
-    parser = _Parser(prog=f"dragoman {name}", description=verb.config.__doc__, allow_abbrev=False)
+    parser = _Parser(
+        prog=f"dragoman {name}", description=verb.config.__doc__, allow_abbrev=False, formatter_class=_Formatter
+    )
     if name == "train":
         parser.add_argument("--config", action="config", help="YAML file of settings; later arguments win.")
     _add_fields(parser, verb.config, "", verb)
@@ -247,7 +262,8 @@ def _add_fields(parser: Any, config: type, prefix: str, verb: Verb) -> None:
     types = get_type_hints(config)
     documented = [base for base in reversed(config.__mro__) if is_dataclass(base)]
     texts = {p.arg_name: p.description or "" for base in documented for p in parse_from_object(base).params}
-    for field in fields(config):
+    own = inspect.get_annotations(config)  # first, before what other verbs have, too
+    for field in sorted(fields(config), key=lambda field: field.name not in own):
         name, kind = prefix + field.name.rstrip("_"), types[field.name]
         if name in verb.hidden:
             continue
