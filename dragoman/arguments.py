@@ -122,9 +122,10 @@ class _Parser(ArgumentParser):
 
 
 def in_file(message: str, files: Mapping[str, str]) -> str:
-    """The message with the name of the file in front that gives the setting which it is about, if one does."""
-    named = [files[word] for word in re.findall(r"[\w.]+", message) if word in files]
-    return f"{named[0]}: {message}" if named else message
+    """The message with the name of the file in front that gives the setting which it begins with, if one does."""
+    setting = re.match(r"(?:unknown setting )?([\w.]+)", message)
+    file = files.get(setting[1]) if setting else None
+    return f"{file}: {message}" if file else message
 
 
 def nearest(name: str, known: Sequence[str] | dict[str, Any]) -> str:

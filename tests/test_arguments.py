@@ -132,8 +132,12 @@ def test_what_is_wrong_in_a_file_is_said_with_its_name(
     assert str(error.value).startswith(said)
 
 
-def test_a_file_is_not_blamed_for_an_option(tmp_path: Path) -> None:
+def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.yaml").write_text("model:\n  d_model: 64\n")
+    given = [*TEXT, "--config", str(tmp_path / "mine.yaml")]
     with pytest.raises(ConfigError) as error:
-        parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "mine.yaml"), "--model.d-model", "-1"])
+        parse("train", TRAIN, [*given, "--model.d-model", "-1"])
     assert str(error.value).startswith("model.d_model must be")
+    with pytest.raises(SystemExit):
+        parse("train", TRAIN, [*given, "--model.d-modell", "1"])
+    assert "dragoman train: unknown setting model.d_modell (did you mean model.d_model?)" in capsys.readouterr().err
