@@ -104,21 +104,19 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
     Raises:
         DragomanError: the text or the folder can't be used, another process is using it, or training failed.
     """
+    parent = _load_parent(config)
     if not processes.first:
-        return _run(config, processes)
+        return _run(config, processes, parent)
     refuse_strangers(config)
     make_folder(Path(config.out))
     with run_lock(Path(config.out)):
-        return _run(config, processes)
+        return _run(config, processes, parent)
 
 
-def _run(config: TrainConfig, processes: Processes) -> Outcome:
+def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) -> Outcome:
     out, say = Path(config.out), _speaker(processes)
     device = processes.own(choose_device(config.device))
     begun = bool(list_states(out)) and not config.restart
-    parent = ModelFolder.load(config.from_) if config.from_ else None
-    if parent is not None:
-        _check_parent(config, parent)
     if config.restart and processes.first:
         refuse_to_remove_text(config)  # what is there goes only for a run that can begin
         remove_run(out)
@@ -157,12 +155,12 @@ def rehearse_training(config: TrainConfig) -> Rehearsal:
         DragomanError: the text or the folder can't be used, or memory is too short for a single sentence.
     """
     refuse_strangers(config)
+    parent = _load_parent(config)
     begun = bool(list_states(Path(config.out)))
     if begun and config.restart:
         raise ConfigError(f"{config.out}: holds a run, which --dry-run leaves as it is: try --restart in another --out")
     make_folder(Path(config.out))
     say = _speaker(Processes())
-    parent = ModelFolder.load(config.from_) if config.from_ else None
     with run_lock(Path(config.out)):
         text = prepare_text(config, say, parent.vocabulary if parent else None, begun)
         return rehearse(config, _sized(config.model, text), text.train, choose_device(config.device), say)
@@ -190,8 +188,15 @@ def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | N
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
 
 
-def _check_parent(config: TrainConfig, parent: ModelFolder) -> None:
-    """Raise DragomanError where the model to fine-tune can't become the one that is asked for."""
+def _load_parent(config: TrainConfig) -> ModelFolder | None:
+    """The model to fine-tune, if there is to be one.
+
+    Raises:
+        DragomanError: it can't be read, or can't become the model that is asked for.
+    """
+    if not config.from_:
+        return None
+    parent = ModelFolder.load(config.from_)
     direction = parent.direction
     if (direction.source, direction.target) != (config.source, config.target):
         raise DragomanError(
@@ -203,6 +208,7 @@ def _check_parent(config: TrainConfig, parent: ModelFolder) -> None:
         raise DragomanError(
             f"{config.from_}: fine-tuning keeps the model's shape ({'; '.join(changes)}): leave these settings out"
         )
+    return parent
 
 
 def _without_sizes(model: ModelConfig) -> dict[str, object]:
