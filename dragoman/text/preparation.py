@@ -218,7 +218,7 @@ def _clean_text(config: TrainConfig, report: Report) -> _TrainingText:
 def _require_readable(config: TrainConfig) -> None:
     """Read all texts through, to raise what is wrong with one, with the place; and where one has no pair."""
     for name, texts in (("training", config.train), ("validation", config.valid), ("test", config.test)):
-        pairs = sum(1 for _ in read_pairs(texts, config.source, config.target))
+        pairs = sum(1 for pair in read_pairs(texts, config.source, config.target) if all(map(str.strip, pair)))
         if texts and not pairs:
             raise DragomanError(f"{', '.join(texts)}: no sentence pair; the {name} text is empty")
 
@@ -229,11 +229,15 @@ def _warn(findings: Iterable[Finding], where: Path, report: Report) -> None:
     for finding in findings:
         if finding.severity == "error":
             words = " ".join(filter(None, [finding.detail, finding.advice]))
-            report(f"warning: {finding.reason} in the {finding.text} text ({finding.count:,} {finding.unit}): {words}")
+            report(f"warning: {finding.reason} in the {finding.text} text ({_counted(finding)}): {words}")
         elif finding.severity == "warning":
-            warnings.append(f"{finding.reason} ({finding.count:,} {finding.unit} of the {finding.text} text)")
+            warnings.append(f"{finding.reason} ({_counted(finding)} of the {finding.text} text)")
     if warnings:
         report(f"found in the text: {', '.join(warnings)}; see {where}")
+
+
+def _counted(finding: Finding) -> str:
+    return f"{finding.count:,} {finding.unit if finding.count != 1 else finding.unit.removesuffix('s')}"
 
 
 def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabulary:

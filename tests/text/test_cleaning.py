@@ -183,7 +183,7 @@ def test_what_the_doctor_warns_of_is_said_and_its_notes_are_not(doctor: Doctor, 
     prepare_text(config, lines.append)
     assert "warning: sides swapped in the training text (7 pairs): Both sides. Swap them." in lines
     (line,) = [line for line in lines if "found in the text" in line]
-    assert "NUL (1,234 lines of the training text), mojibake (1 lines of the training text);" in line
+    assert "NUL (1,234 lines of the training text), mojibake (1 line of the training text);" in line
     assert str(Path(config.out) / "check.json") in line
     assert not any("tab" in line for line in lines)
     doctor.findings = [found("tab", "note")]

@@ -165,7 +165,7 @@ def test_any_bytes_are_examined_or_refused_in_a_sentence(one: bytes, two: bytes,
             assert "\n" not in sentence
             return
         try:
-            pairs = len(list(read_pairs([text], "en", "fr")))
+            pairs = sum(bool(s.strip() and t.strip()) for s, t in read_pairs([text], "en", "fr"))
         except DragomanError:
             assert not diagnosis.usable
         else:

@@ -125,13 +125,17 @@ def test_a_signal_that_comes_while_something_is_printed_counts(heard: list[int])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
-def test_a_terminal_that_goes_away_asks_as_sigterm_does_however_often_it_says_so(heard: list[int]) -> None:
-    with StopRequest() as stop:
-        signal.raise_signal(signal.SIGHUP)
-        signal.raise_signal(signal.SIGHUP)  # one is from the shell, and one from the kernel
-        assert stop.signal == signal.SIGTERM
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
+def test_a_terminal_that_goes_away_asks_as_sigterm_does_however_often_it_says_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with StopRequest() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)  # one is from the shell, and one from the kernel
+            assert stop.signal == signal.SIGTERM
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")

@@ -160,7 +160,8 @@ def test_sigterm_saves_and_the_same_command_continues(text: Path, tmp_path: Path
 
 
 IN_A_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "dragoman", *sys.argv[1:]])
