@@ -11,8 +11,8 @@ import re
 import sys
 import textwrap
 from argparse import Action
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar, get_args, get_type_hints
 
@@ -95,9 +95,10 @@ class _Parser(ArgumentParser):
         sys.exit(2)
 
     def _of_unknown(self, message: str) -> str:
-        word = re.match(r"unrecognized arguments: ([^-]\S*)", message)
-        if word:
+        if word := re.match(r"unrecognized arguments: (?:-- )?([^-]\S*)", message):
             return f"{word[1]!r} is one word too many; text with spaces goes in quotes"
+        if " must be " in message:
+            return message  # what follows is the user's
         keys = [action.dest for action in self._actions]
         unknown = re.search(r"(?:unrecognized arguments:|[Oo]ption|[Kk]ey) ['\":]*(?:--)?([\w.-]+)", message)
         if not unknown or (name := unknown[1].replace("-", "_")) in keys:
@@ -175,15 +176,20 @@ def _parse_training(parser: _Parser, words: Sequence[str]) -> TrainConfig:
 
 
 def _refuse_unused_rate(config: TrainConfig, starting: Mapping[str, Any], given: set[str]) -> None:
-    """Raise ConfigError where the learning rate was chosen in a way that its schedule knows nothing of."""
+    """Raise ConfigError where the learning rate was chosen in a way that its schedule knows nothing of.
+
+    One from a file may be left over where an option, which comes later, chooses another schedule.
+    """
     schedule = config.optimizer.schedule
     unused, used = ("peak_lr", "lr_scale") if schedule == "paper" else ("lr_scale", "peak_lr")
     name = f"optimizer.{unused}"
-    chosen = name in given or getattr(config.optimizer, unused) != starting[name]
+    left_over = bool({"optimizer.schedule", "preset", "from"} & given)
+    chosen = name in given or (getattr(config.optimizer, unused) != starting[name] and not left_over)
+    others = ", which multiplies its rates, or choose another --optimizer.schedule" if schedule == "paper" else ""
     require(
         not chosen,
-        f"{name} means nothing to the schedule {schedule}: give --optimizer.{used.replace('_', '-')}"
-        + (", which multiplies its rates, or choose another --optimizer.schedule" if schedule == "paper" else ""),
+        f"{name} means nothing to the schedule {schedule}: leave it out and give "
+        f"--optimizer.{used.replace('_', '-')}{others}",
     )
 
 
@@ -209,10 +215,11 @@ def _normalised(arguments: Sequence[str], verb: Verb) -> list[str]:
     What belongs together is tied with "=", and comes first in a verb that has positionals, so that these may stand
     anywhere among the options.
     """
-    types = get_type_hints(verb.config)
-    single = {_flag(name) for name, kind in types.items() if kind != list[str]}
-    alone = {_flag(name): allowed for name, allowed in _standing_alone(verb.config).items()}
-    _refuse_repeated_lists(arguments, {_flag(name) for name, kind in types.items() if kind == list[str]})
+    leaves = dict(_leaves(verb.config))
+    lists = {_flag(name) for name, (_, kind) in leaves.items() if kind == list[str]}
+    single = ({_flag(name) for name in leaves} - lists) | ({"--config"} if verb == TRAIN else set())
+    alone = {_flag(name): _alone(field, kind) for name, (field, kind) in leaves.items() if _alone(field, kind)}
+    _refuse_repeated_lists(arguments, lists)
     others: list[str] = []
     tied: list[str] = [] if verb.positionals else others
     waiting = list(arguments)
@@ -228,8 +235,9 @@ def _normalised(arguments: Sequence[str], verb: Verb) -> list[str]:
         if argument in alone and not has_value:
             tied.append(f"{argument}={alone[argument][0]}")
         elif argument in single and not has_value:
-            dashes = f"; one that begins with dashes is given as {argument}={following}" if following else ""
-            raise ConfigError(f"{argument} needs a value{dashes}")
+            odd = following.partition("=")[0].replace("_", "-") not in {"", "--", *single, *lists}
+            hint = f"; one that begins with dashes is given as {argument}={following}" if odd else ""
+            raise ConfigError(f"{argument} needs a value{hint}")
         elif argument in single:
             tied.append(f"{argument}={waiting.pop(0)}")
         else:
@@ -246,16 +254,26 @@ def _refuse_repeated_lists(arguments: Sequence[str], lists: set[str]) -> None:
 
 
 def _flag(name: str) -> str:
-    """The option of a field; a name that is a Python keyword ends in an underscore."""
-    return "--" + name.rstrip("_").replace("_", "-")
+    """The option of a setting."""
+    return "--" + name.replace("_", "-")
 
 
-def _standing_alone(config: type) -> dict[str, list[str]]:
-    """The fields whose option may come without a value: first the value that this means, then all that are possible."""
+def _leaves(config: type, prefix: str = "") -> Iterator[tuple[str, tuple[Field[Any], Any]]]:
+    """The settings under their dotted names, each with its field and type; no groups of them."""
     types = get_type_hints(config)
-    switches = {field.name: ["true", "false"] for field in fields(config) if types[field.name] is bool}
-    choices = {field.name: field.metadata[ALONE] for field in fields(config) if ALONE in field.metadata}
-    return switches | {name: [value, *get_args(types[name])] for name, value in choices.items()}
+    for field in fields(config):
+        kind, name = types[field.name], prefix + field.name.rstrip("_")
+        if is_dataclass(kind):
+            yield from _leaves(kind, f"{name}.")  # type: ignore[arg-type]
+        else:
+            yield name, (field, kind)
+
+
+def _alone(field: Field[Any], kind: Any) -> list[str]:
+    """Of an option that may come without a value: first the one that this means, then all that are possible."""
+    if kind is bool:
+        return ["true", "false"]
+    return [field.metadata[ALONE], *get_args(kind)] if ALONE in field.metadata else []
 
 
 def _add_fields(parser: Any, config: type, prefix: str, verb: Verb) -> None:

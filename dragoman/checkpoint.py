@@ -37,7 +37,7 @@ VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST
 """What a vocabulary can have; never all of it."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """What a model folder can have; never all of it."""
-_RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
+RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
 RUN_FACT, SETTINGS_FACT = "whole run", "settings (SHA-256)"
@@ -334,7 +334,7 @@ def remove_run(folder: Path) -> None:
     """Remove what a training run wrote into its folder, and nothing else."""
     for name in _RUN_FOLDERS:
         shutil.rmtree(folder / name, ignore_errors=True)
-    for path in [*(folder / name for name in _RUN_FILES), *folder.glob("heldout.*")]:
+    for path in [*(folder / name for name in RUN_FILES), *folder.glob("heldout.*")]:
         path.unlink(missing_ok=True)
 
 
@@ -355,7 +355,7 @@ def refuse_strange_folder(folder: Path) -> None:
     """Raise DragomanError where a run would write over, or --restart remove, what no run has written."""
     if (folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file():
         return
-    if in_the_way := [name for name in (*_RUN_FOLDERS, *_RUN_FILES) if (folder / name).exists()]:
+    if in_the_way := [name for name in (*_RUN_FOLDERS, *RUN_FILES) if (folder / name).exists()]:
         raise DragomanError(
             f"{folder}: is not the folder of a training run, but has {' and '.join(in_the_way[:2])}, which one would "
             f"write over; choose another --out"

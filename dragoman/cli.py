@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _complain("too little memory; close other programs, or take smaller batches or a smaller model", code=1)
     except OSError as error:
-        unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else "the system"
+        unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "the system"
         return _complain(f"{error.filename or unnamed}: {error.strerror or error}", code=1)
 
 

@@ -32,6 +32,7 @@ from dragoman.checkpoint import (
     refuse_to_overwrite,
 )
 from dragoman.config import ConfigError, DragomanError
+from dragoman.exported import not_for_reports
 from dragoman.files import checksum, prepare_reports, write_atomically
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2_engine import choose_engine, load_exported
@@ -41,7 +42,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.precision import choose_device, use_bf16
 from dragoman.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.quotation import as_table, describe_evaluation
-from dragoman.reporting import NowAndThen, say
+from dragoman.reporting import NowAndThen, Report, say
 from dragoman.text.corpus import Corpus, decode_lines, locate, read_lines, read_pairs
 from dragoman.text.findings import Tally
 from dragoman.text.survey import survey_text
@@ -60,13 +61,14 @@ def translate(config: TranslateConfig) -> int:
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
-        say("type a sentence on each line; Ctrl-D ends")
-    progress = _telling_progress() if config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty() else None
+        say(f"type a sentence on each line; {'Ctrl-Z and Enter end' if sys.platform == 'win32' else 'Ctrl-D ends'}")
+    watched = config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty()
+    report = NowAndThen(say) if watched else lambda line: None
     done = 0
     for lines in _incoming(config.file):
         name = "stdin" if config.file == "-" else config.file
         with _naming(name):
-            translations = translator.translate(lines, config, progress, first_line=done + 1)
+            translations = translator.translate(lines, config, _counting(report, len(lines), done), done + 1)
         _say_what_was_cut(name, translations, done + 1)
         shown = [translation.candidates for translation in translations]
         alignments = _alignments(translator, lines, shown, config)
@@ -151,6 +153,8 @@ def _incoming(file: str) -> Iterator[list[str]]:
             for line in decode_lines(_open_stdin(), "stdin") if file == "-" else read_lines(Path(file)):
                 waiting.put(line)
             waiting.put(None)
+        except OSError as error:
+            waiting.put(DragomanError(f"{'stdin' if file == '-' else file}: {error.strerror or error}"))
         except Exception as error:
             waiting.put(error)
 
@@ -185,13 +189,15 @@ def evaluate(config: EvaluateConfig) -> int:
     translator = _translator(config)
     direction = translator.direction
     corpora = [locate(text, direction.source, direction.target) for text in config.test]
-    prepare_reports({"--json": config.json, "--markdown": config.markdown}, (p for c in corpora for p in c.paths))
+    read = [*(path for corpus in corpora for path in corpus.paths), *not_for_reports(Path(config.folder))]
+    prepare_reports({"--json": config.json, "--markdown": config.markdown}, read)
     pairs = list(read_pairs(config.test, direction.source, direction.target))
     if not pairs:
         raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
     _warn_about_text(config, direction, corpora)
     with _naming(", ".join(config.test)):
-        found = translator.translate([source for source, _ in pairs], config, _telling_progress(len(pairs)))
+        progress = _counting(NowAndThen(say), len(pairs), 0, len(pairs))
+        found = translator.translate([source for source, _ in pairs], config, progress)
     _say_what_was_cut(", ".join(config.test), found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]
     if config.tokenized and looks_raw(references):
@@ -276,14 +282,21 @@ def average(config: AverageConfig) -> int:
     return 0
 
 
-def _telling_progress(total: int | None = None) -> Callable[[int], None]:
-    """Says now and then how many lines are done, given those of each batch."""
-    done, report = 0, NowAndThen(say)
+def _counting(report: Report, lines: int, before: int, total: int | None = None) -> Callable[[int], None]:
+    """Reports how many lines are done, given those of each batch.
+
+    Args:
+        report: takes a line for people.
+        lines: that are being translated.
+        before: that were done before.
+        total: where it is known.
+    """
+    done, of = 0, "" if total is None else f" of {total:,}"
 
     def tell(more: int) -> None:
         nonlocal done
-        done = done + more if total is None else min(done + more, total)  # parts of long lines count, too
-        report(f"{done:,} lines translated" if total is None else f"{done:,} of {total:,} lines translated")
+        done = min(done + more, lines)  # parts of long lines count, too
+        report(f"{before + done:,}{of} lines translated")
 
     return tell
 

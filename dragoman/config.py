@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 VERSION = "0.1.0"
+SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
+"""Of training: what its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import CARD_FILE, CONFIG_FILE, EXPORT_FILE, Direction, ModelFolder, imported_from
+from dragoman.checkpoint import CARD_FILE, CONFIG_FILE, EXPORT_FILE, RUN_FILES, Direction, ModelFolder, imported_from
 from dragoman.config import VERSION, ConfigError, DragomanError, ModelConfig
 from dragoman.files import checksum
 
@@ -33,6 +33,11 @@ def describe(loaded: ModelFolder, target: str, files: Iterable[Path] = (), card:
         "dragoman": VERSION,
     }
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def not_for_reports(folder: Path) -> list[Path]:
+    """Where a model folder, exported or not, and its run keep what they are made of, whether it is there or not."""
+    return [folder / name for name in (*RUN_FILES, EXPORT_FILE, *own_files(folder))]
 
 
 def read_description(folder: Path, verify: bool = False) -> tuple[Direction, ModelConfig]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sys
 import textwrap
 import time
@@ -43,11 +43,14 @@ def silence(stream: TextIO) -> None:
 
 
 def _in_lines(text: str) -> str:
-    """Lines as wide as the terminal; of a command that is to be copied, one."""
-    if text.startswith("$ "):
+    """Lines as wide as the terminal; in one where there is a command that people may copy."""
+    if re.search(r"dragoman \w+ (?!--help)\S", text):
         return text
-    width = max(shutil.get_terminal_size().columns, 20)
-    return "\n".join(_wrap(line, width) for line in text.split("\n"))
+    try:
+        columns = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        columns = 80
+    return "\n".join(_wrap(line, max(columns, 20)) for line in text.split("\n"))
 
 
 def _wrap(line: str, width: int) -> str:

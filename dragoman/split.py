@@ -51,7 +51,8 @@ def split(config: SplitConfig) -> int:
     if counts:
         say("left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items()))
     texts = " ".join(f"--{part} {prefix}" for part, prefix in zip(_PARTS, prefixes, strict=True))
-    say(f"now: dragoman check --source {config.source} --target {config.target} {texts}")
+    say("now:")
+    say(f"$ dragoman check --source {config.source} --target {config.target} {texts}")
     return 0
 
 

@@ -10,18 +10,28 @@ from typing import Any, get_type_hints
 
 import yaml
 
-from dragoman.config import ConfigError, TrainConfig, require
+from dragoman.config import SETTINGS_OF_ONE_CALL, ConfigError, TrainConfig, require
 from dragoman.presets import FINE_TUNING, PRESETS
 
 FOUND_OUT = ("model.source_vocab_size", "model.target_vocab_size")
 """Settings that training finds out by itself."""
 _ORIGINS = {"preset": "base", "from": ""}  # what the starting values of the others depend on, and what it is by default
 _TYPES = get_type_hints(TrainConfig)
-_GROUPS = [field for field in fields(TrainConfig) if is_dataclass(_TYPES[field.name])]
+_PLAIN = {field.name.rstrip("_") for field in fields(TrainConfig) if not is_dataclass(_TYPES[field.name])}
+_GROUPS = [field.name for field in fields(TrainConfig) if is_dataclass(_TYPES[field.name])]
+_DEFAULTS = {
+    name: value
+    for group in _GROUPS
+    for key, value in asdict(_TYPES[group]()).items()
+    if (name := f"{group}.{key}") not in FOUND_OUT
+}
 
 
 def starting_values(arguments: Sequence[str]) -> dict[str, Any]:
     """The defaults of train, under dotted names: those of the preset, or of the model to fine-tune.
+
+    Args:
+        arguments: with what belongs to an option tied to it by "=", as for the functions below.
 
     Raises:
         ConfigError: a --config file can't be read.
@@ -30,17 +40,20 @@ def starting_values(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _values_of(preset: str, parent: str) -> dict[str, Any]:
-    groups = {field.name: asdict(_TYPES[field.name]()) for field in _GROUPS}
-    plain = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
-    values = {name: value for name, value in plain.items() if name not in FOUND_OUT} | PRESETS.get(preset, {})
+    values = _DEFAULTS | PRESETS.get(preset, {})
     if not parent:
         return values
+    shape = _shape_of(parent)  # training will say what is wrong with the folder
+    return values | FINE_TUNING | {name: shape[key] for name in values if (key := name.removeprefix("model.")) in shape}
+
+
+def _shape_of(parent: str) -> dict[str, Any]:
+    """The settings of a model to fine-tune, as far as its folder can be read."""
     try:
         with open(os.path.join(parent, "config.json"), encoding="utf-8") as file:
-            model = dict(json.load(file)["model"])
+            return dict(json.load(file)["model"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return values  # training will say what is wrong with the folder
-    return values | FINE_TUNING | {name: model[key] for name in values if (key := name.removeprefix("model.")) in model}
+        return {}
 
 
 def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
@@ -49,16 +62,16 @@ def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
     for option, value in _pairs(arguments):
         if option == f"--{name}":
             chosen = value
-        elif option == "--config" and os.path.isfile(value):
+        elif option == "--config":
             chosen = str(read_settings(value).get(name, chosen))
     return chosen
 
 
 def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each option with its value, "--seed=1" as well as "--seed", "1"."""
-    for option, following in zip(arguments, [*arguments[1:], ""], strict=False):
-        key, equals, attached = option.partition("=")
-        yield key, attached if equals else following
+    """Each option with its value."""
+    for word in arguments:
+        option, _, value = word.partition("=")
+        yield option, value
 
 
 def settings_of(arguments: Sequence[str]) -> dict[str, str]:
@@ -72,38 +85,48 @@ def settings_of(arguments: Sequence[str]) -> dict[str, str]:
         if option == "--config":
             require(os.path.exists(path), f"--config {path!r}: no such file")
             require(not os.path.isdir(path), f"--config {path!r}: a folder; name a file, such as train.yaml in it")
-            if os.path.isfile(path):  # a pipe can be read only once
-                known |= dict.fromkeys(_dotted(read_settings(path)), path)
+            require(os.path.isfile(path), f"--config {path!r}: can be read only once; write the settings into a file")
+            known |= dict.fromkeys(_dotted(read_settings(path)), path)
     return known
 
 
 def without_replaced_origins(arguments: Sequence[str]) -> list[str]:
-    """The arguments, with settings in place of a file of them whose preset or parent is replaced by a later option.
+    """The arguments, with settings in place of a run's file of them where a later option replaces preset or parent.
 
-    Such a file, as a run leaves one, has all settings, most of them from the preset that it names. Those would keep the
-    starting values of the other one from having any effect, so that only what the file has chosen otherwise is left.
+    Such a file has all settings, most of them from the preset that it names. Those would keep the starting values of
+    the other one from having any effect, so that only what the run had chosen otherwise is left.
+
+    Raises:
+        ConfigError: the parent of that run is gone, so that nobody knows what it had chosen.
     """
     origins = {name: _chosen(name, arguments, default) for name, default in _ORIGINS.items()}
-    words, waiting = [], list(arguments)
-    while waiting:
-        word = waiting.pop(0)
-        option, equals, path = word.partition("=")
-        if option == "--config" and (equals or waiting):
-            word = f"--config={_what_is_left(path if equals else waiting.pop(0), origins)}"
-        words.append(word)
+    words = []
+    for word in arguments:
+        option, _, path = word.partition("=")
+        words.append(f"--config={_what_is_left(path, origins)}" if option == "--config" else word)
     return words
 
 
 def _what_is_left(path: str, origins: dict[str, str]) -> str:
-    """The file itself, or in JSON what it has chosen otherwise than its own preset or parent, which are replaced."""
-    settings = read_settings(path) if os.path.isfile(path) else {}
-    own = {name: str(settings.get(name, default)) for name, default in _ORIGINS.items()}
-    if own == origins or not _ORIGINS.keys() & settings.keys():
+    """The file itself, or what a run has chosen otherwise than its own preset or parent, where these are replaced."""
+    settings = read_settings(path)
+    known = {*_dotted(settings)}
+    if not known >= {*_DEFAULTS} | _PLAIN - {*SETTINGS_OF_ONE_CALL}:
+        return path  # not written by a run: all that it says is meant
+    own = {name: str(settings[name]) for name in _ORIGINS}
+    if own == origins:
         return path
-    usual = _values_of(*own.values())
-    for group in [field.name for field in _GROUPS if field.name in settings]:
+    parent = own["from"]
+    require(not parent or bool(_shape_of(parent)), f"{path}: {parent}, which its run fine-tuned, is not there any more")
+    usual = _values_of(own["preset"], parent)
+    for group in _GROUPS:
         settings[group] = {k: value for k, value in settings[group].items() if usual.get(f"{group}.{k}") != value}
-    return json.dumps({name: value for name, value in settings.items() if value != {}})
+    return _in_ascii(json.dumps({name: value for name, value in settings.items() if value != {}}, ensure_ascii=False))
+
+
+def _in_ascii(content: str) -> str:
+    """JSON as YAML takes it, to which half a character's code means nothing."""
+    return "".join(c if c.isascii() and c.isprintable() else f"\\U{ord(c):08x}" for c in content)
 
 
 class _Loader(yaml.SafeLoader):

@@ -21,7 +21,15 @@ from dragoman.checkpoint import (
     ModelFolder,
     remove_run,
 )
-from dragoman.config import ConfigError, DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
+from dragoman.config import (
+    SETTINGS_OF_ONE_CALL,
+    ConfigError,
+    DragomanError,
+    ModelConfig,
+    SearchConfig,
+    TrainConfig,
+    differences,
+)
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
@@ -31,7 +39,7 @@ from dragoman.reporting import Report, say
 from dragoman.text.corpus import Pair
 from dragoman.text.preparation import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
-from dragoman.training.ownership import SETTINGS_OF_ONE_CALL, refuse_strangers, refuse_to_remove_text
+from dragoman.training.ownership import refuse_strangers, refuse_to_remove_text
 from dragoman.training.progress import Outcome
 from dragoman.training.rehearsal import Rehearsal, rehearse
 from dragoman.training.state import list_states, run_lock

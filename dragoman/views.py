@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from dragoman.exported import not_for_reports
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
@@ -67,7 +68,7 @@ def _examine(config: CheckConfig) -> Diagnosis:
 def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
     out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
-    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz})
+    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, not_for_reports(Path(config.folder)))
     page, record, arrays = (Path(name) if name else None for name in (out, config.json, config.npz))
     if config.png:
         make_folder(Path(config.png))

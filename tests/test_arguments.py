@@ -109,9 +109,14 @@ def test_a_learning_rate_that_the_schedule_would_ignore_is_refused(
         parse("train", TRAIN, [*TEXT, *words])
 
 
-def test_the_rate_of_a_preset_may_be_left_unused() -> None:
+def test_the_rate_of_a_preset_or_of_a_file_may_be_left_unused(tmp_path: Path) -> None:
     config: TrainConfig = parse("train", TRAIN, [*TEXT, "--preset", "small", "--optimizer.schedule", "paper"])
     assert config.optimizer.schedule == "paper"
+    (tmp_path / "mine.yaml").write_text("preset: small\noptimizer:\n  peak_lr: 0.1\n")
+    given = [*TEXT, "--config", str(tmp_path / "mine.yaml")]
+    for words in (["--optimizer.schedule", "paper", "--optimizer.lr-scale", "2"], ["--preset", "base"]):
+        config = parse("train", TRAIN, [*given, *words])
+        assert config.optimizer.schedule == "paper"
 
 
 @pytest.mark.parametrize(

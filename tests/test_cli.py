@@ -124,6 +124,9 @@ def test_an_unknown_key_in_a_yaml_file_names_the_nearest(yaml: str, meant: str, 
         ([*RUN, "--out", ""], "out is empty"),
         ([*RUN, "--model.d-model", "0"], "model.d_model must be at least 1"),
         ([*RUN, "--model", "3"], "give one, such as --model.d-model"),
+        (["train", "--model", *RUN[1:]], "give one, such as --model.d-model"),
+        ([*RUN, "--seed", "a key foo"], "seed must be a whole number, not a key foo"),
+        ([*RUN, "--", "x"], "'x' is one word too many"),
         (["figures", ""], "out is empty"),
         (["split", "all", "--source", "en", "--target", "de", "--out", ""], "out is empty"),
         (["inspect", "model", "two", "words"], "'words' is one word too many; text with spaces goes in quotes"),
@@ -149,11 +152,15 @@ def test_an_impossible_value_is_a_usage_error_that_names_it(arguments: list[str]
         ["translate", "model", "--beam", "--n-best", "2"],
         ["translate", "model", "text", "--device"],
         ["train", "--out", "--restart"],
+        ["train", "--out", "--seed", "1"],
+        ["train", "--model.d-model", "--seed", "1"],
+        ["train", "--config"],
+        ["train", "--config", "--seed", "1"],
     ],
 )
 def test_an_option_without_its_value_is_not_taken_for_one_that_stands_alone(arguments: list[str]) -> None:
-    options = {"--out", "--beam", "--device"} & {*arguments}
-    assert f"{options.pop()} needs a value" in complaint(2, *arguments)
+    options = {"--out", "--beam", "--device", "--model.d-model", "--config"} & {*arguments}
+    assert complaint(2, *arguments).endswith(f"{options.pop()} needs a value")
 
 
 def test_a_value_with_dashes_in_front_is_given_with_a_sign_between() -> None:

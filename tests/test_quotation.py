@@ -96,6 +96,8 @@ def test_a_place_that_can_not_be_written_is_said_before_the_work(
     places = {tmp_path: (2, f"{tmp_path}: this is a folder")}
     places |= {tmp_path / "file" / "scores": (1, f"{tmp_path / 'file'}: can't be written")}
     places |= {tmp_path / "test.tsv": (2, f"{tmp_path / 'test.tsv'}: would replace the file which is read here")}
+    own = model_folder / "config.json"
+    places |= {own: (2, f"{own}: would replace the file which is read here")}
     for place, (code, said) in places.items():
         assert main(["evaluate", str(model_folder), "--test", str(tmp_path / "test.tsv"), option, str(place)]) == code
         told = capsys.readouterr()

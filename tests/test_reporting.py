@@ -45,7 +45,11 @@ def test_on_a_terminal_lines_are_broken_between_words_and_stay_indented(monkeypa
 
 
 @pytest.mark.parametrize(
-    "line", ["/a/path/that-is-far/longer-than/the_terminal.txt", "$ dragoman train --out model --x 1"]
+    "line",
+    [
+        "/a/path/that-is-far/longer-than/the_terminal.txt",
+        "dragoman: x: a marian model; first: dragoman import x --out MODEL",
+    ],
 )
 def test_what_people_copy_stays_in_one_piece(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(line, monkeypatch) == line + "\n"

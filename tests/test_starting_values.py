@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_all_settings_in_groups_begin_somewhere() -> None:
     config: TrainConfig = parse("train", TRAIN, TEXT)
     groups = {name: value for name, value in asdict(config).items() if isinstance(value, dict)}
     values = {f"{group}.{name}": value for group, found in groups.items() for name, value in found.items()}
-    assert starting_values(TEXT) == {name: value for name, value in values.items() if name not in FOUND_OUT}
+    assert starting_values([]) == {name: value for name, value in values.items() if name not in FOUND_OUT}
 
 
 @pytest.fixture
@@ -52,25 +53,51 @@ def test_fine_tuning_after_a_file_of_all_settings_is_as_gentle_as_without(whole:
         assert getattr(getattr(config, group), field) == value
 
 
-def test_a_file_that_names_no_preset_stays_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"model:\n  dropout: {PRESETS['base']['model.dropout']}\n",
+        f"preset: base\nmodel:\n  dropout: {PRESETS['base']['model.dropout']}\n",
+        f"from: ''\nmodel:\n  dropout: {PRESETS['base']['model.dropout']}\n",
+    ],
+)
+def test_what_people_write_into_a_file_is_meant_whatever_it_is(content: str, tmp_path: Path) -> None:
     path = tmp_path / "few.yaml"
-    path.write_text(f"model:\n  dropout: {PRESETS['base']['model.dropout']}\noptimizer:\n  epsilon: 1e-8\n")
-    words = ["--config", str(path), "--preset", "tiny"]
-    assert without_replaced_origins(words)[0] == f"--config={path}"
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, *words])
+    path.write_text(content + "optimizer:\n  epsilon: 1e-8\n")
+    assert without_replaced_origins([f"--config={path}", "--preset=tiny"])[0] == f"--config={path}"
+    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--config", str(path), "--preset", "tiny"])
     assert (config.model.dropout, config.optimizer.epsilon) == (PRESETS["base"]["model.dropout"], 1e-8)
 
 
-def test_numbers_without_a_point_are_numbers_where_a_preset_is_replaced_too(tmp_path: Path) -> None:
-    (tmp_path / "few.yaml").write_text("preset: base\noptimizer:\n  epsilon: 1e-8\n")
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "few.yaml"), "--preset", "tiny"])
-    assert config.optimizer.epsilon == 1e-8
+def test_names_and_numbers_are_the_same_where_a_preset_is_replaced(whole: Path) -> None:
+    settings = yaml.safe_load(whole.read_text()) | {"out": 'runs/\U0001f600 ä\x7f\n"', "max_minutes": "1e-1"}
+    whole.write_text(yaml.safe_dump(settings))
+    plain, replaced = (parse("train", TRAIN, ["--config", str(whole), *more]) for more in ([], ["--preset", "tiny"]))
+    assert plain.out == replaced.out == settings["out"]
+    assert plain.max_minutes == replaced.max_minutes == 0.1
+
+
+def test_a_run_whose_parent_is_gone_can_not_tell_what_it_had_chosen(whole: Path, tmp_path: Path) -> None:
+    whole.write_text(yaml.safe_dump(yaml.safe_load(whole.read_text()) | {"from": str(tmp_path / "gone")}))
+    with pytest.raises(ConfigError, match="gone, which its run fine-tuned, is not there any more"):
+        parse("train", TRAIN, ["--config", str(whole), "--from", ""])
+
+
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="no pipes with names here")
+def test_a_pipe_is_refused_because_it_is_read_more_than_once() -> None:
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(ConfigError, match="can be read only once; write the settings into a file"):
+            parse("train", TRAIN, [*TEXT, "--config", f"/dev/fd/{reader}"])
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def test_each_setting_of_a_file_is_known_to_be_from_it(tmp_path: Path) -> None:
     path = tmp_path / "few.yaml"
     path.write_text("seed: 3\nmodel:\n  d_model: 64\n")
-    assert settings_of(["--config", str(path), "--seed", "4"]) == {"seed": str(path), "model.d_model": str(path)}
+    assert settings_of([f"--config={path}", "--seed=4"]) == {"seed": str(path), "model.d_model": str(path)}
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,10 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     refuse_strange_folder,
 )
-from dragoman.config import DragomanError, TrainConfig
+from dragoman.config import SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
 from dragoman.text.preparation import REPORT_FILE, locate_texts
 from dragoman.training.state import list_states
 
-SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
-"""What train.yaml does not keep."""
 _HELD_OUT, _DATA, _TENSORBOARD = "heldout", "data", "tensorboard"
 _FROM_THE_FIRST_STEP_ON = (
     CARD_FILE,
