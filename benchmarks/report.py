@@ -38,6 +38,7 @@ TITLES = {
     "time-to-quality": "Minutes from raw text to the end of equally long runs, and their quality, side by side",
     "ablation": "What helps with little text: Multi30k English–German, judged on the validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
+    "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
     "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
     "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
