@@ -36,7 +36,8 @@ def starting_values(arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: a --config file can't be read.
     """
-    return _values_of(*(_chosen(name, arguments, default) for name, default in _ORIGINS.items()))
+    origins = _origins_of(arguments)
+    return _values_of(origins["preset"], origins["from"])
 
 
 def _values_of(preset: str, parent: str) -> dict[str, Any]:
@@ -56,14 +57,12 @@ def _shape_of(parent: str) -> dict[str, Any]:
         return {}
 
 
-def _chosen(name: str, arguments: Sequence[str], default: str) -> str:
-    """The value that the arguments give a setting; needed before they are parsed, because others depend on it."""
-    chosen = default
+def _origins_of(arguments: Sequence[str]) -> dict[str, str]:
+    """The preset and the parent that the arguments name; needed before they are parsed, as others depend on them."""
+    chosen = dict(_ORIGINS)
     for option, value in _pairs(arguments):
-        if option == f"--{name}":
-            chosen = value
-        elif option == "--config":
-            chosen = str(read_settings(value).get(name, chosen))
+        said = read_settings(value) if option == "--config" else {option.removeprefix("--"): value}
+        chosen |= {name: str(said[name]) for name in _ORIGINS if name in said}
     return chosen
 
 
@@ -99,7 +98,7 @@ def without_replaced_origins(arguments: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: the parent of that run is gone, so that nobody knows what it had chosen.
     """
-    origins = {name: _chosen(name, arguments, default) for name, default in _ORIGINS.items()}
+    origins = _origins_of(arguments)
     words = []
     for word in arguments:
         option, _, path = word.partition("=")
