@@ -46,6 +46,7 @@ VARIANTS = {
     "shape of tiny": "--model.d-model 128 --model.d-ff 256 --model.num-encoder-layers 4 --model.num-decoder-layers 4",
     "width 384": "--model.d-model 384 --model.d-ff 1536 --model.num-heads 6",
     "encoder of 6 layers": "--model.num-encoder-layers 6",
+    "encoder of 6 layers, pre-norm": "--model.num-encoder-layers 6 --model.norm pre --model.init-gain 1",
     "embedding gain 0.5": "--model.embedding-gain 0.5",
     "embedding gain 1": "--model.embedding-gain 1",
     "embedding gain 1, R-Drop 1": "--model.embedding-gain 1 --optimizer.r-drop 1",
