@@ -37,7 +37,7 @@ def environment(folder: Path, *packages: str) -> Path:
     if done.returncode:
         give_up = pytest.fail if os.environ.get("CI") else pytest.skip
         give_up(f"{', '.join(packages)} can't be installed here: {done.stderr[-300:]}")
-    alone = subprocess.run([str(python), "-c", "import dragoman"], cwd=folder, capture_output=True, check=False)
+    alone = subprocess.run([str(python), "-E", "-c", "import dragoman"], cwd=folder, capture_output=True, check=False)
     assert alone.returncode, "there must be no Dragoman"
     return python
 
@@ -45,7 +45,8 @@ def environment(folder: Path, *packages: str) -> Path:
 def run_the_card(python: Path, folder: Path, line: str, before: str = "") -> str:
     """What the program on an exported folder's card prints for a line."""
     code = (folder / "README.md").read_text().split("```python\n")[1].split("```")[0].replace("…", line)
-    done = subprocess.run([str(python), "-c", before + code], cwd=folder, capture_output=True, text=True, check=False)
+    command = [str(python), "-E", "-c", before + code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
