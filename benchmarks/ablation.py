@@ -1,4 +1,4 @@
-"""What helps with little text: one change at a time, judged on the validation text alone.
+"""What helps with little text: one or two changes at a time, judged on the validation text alone.
 
     python benchmarks/ablation.py DATA [--only NAME ...] [--steps N] [--seed N] [--at-once N] [--work DIR]
 

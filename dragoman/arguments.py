@@ -333,7 +333,7 @@ def _build(config: type[_Config], values: Namespace, group: str = "") -> _Config
             for text in value if isinstance(value, list) else [value]:
                 require("\0" not in in_utf8(str(text)), f"{name} contains a NUL character")
             if types[field.name] is str and field.default != "":
-                require(value != "", f"{name} is empty")
+                require(value != "", f"{name} is empty: it needs a value")
     try:
         return config(**chosen)
     except ConfigError as error:

@@ -166,6 +166,7 @@ def _unreachable(url: str, error: Exception, partial: Path) -> DragomanError:
     if isinstance(error, urllib.error.HTTPError):
         return DragomanError(f"{url}: the server says {error.code} {error.reason}; {_ELSEWHERE}")
     reason = getattr(error, "reason", None) or error
+    reason = getattr(reason, "strerror", None) or reason
     if partial.is_file() and partial.stat().st_size:
         return DragomanError(f"{url}: the connection broke ({reason}); {_AGAIN}")
     return DragomanError(f"{url}: can't be reached ({reason}); try again, or {_ELSEWHERE}")

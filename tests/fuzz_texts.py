@@ -85,10 +85,10 @@ def _write(draw: Draw, path: Path, data: bytes, gentle: bool) -> Path:
     return path
 
 
-def reads(texts: list[str], languages: tuple[str, str]) -> int | None:
-    """How many pairs reading finds; None where it complains."""
+def reads(texts: list[str], languages: tuple[str, str], whole: bool = False) -> int | None:
+    """How many pairs reading finds, or of them those with text on both sides; None where it complains."""
     try:
-        return sum(1 for _ in read_pairs(texts, *languages))
+        return sum(1 for pair in read_pairs(texts, *languages) if not whole or all(side.strip() for side in pair))
     except (DragomanError, OSError):
         return None
 
@@ -105,11 +105,12 @@ def check(draw: Draw, folder: Path) -> str:
     result = folder / "report.json"
     outcome = command("check", *languages, "--train", text.text, *more, "--json", result)
     count = [reads([one], text.languages) for one in texts]
+    to_learn_from = [reads([one], text.languages, whole=True) for one in texts]
     if outcome.err.startswith("wrote"):
         report = json.loads(result.read_text(encoding="utf-8"))
         assert not outcome.crash, outcome.crash
         assert outcome.code == (0 if report["usable"] else 1), outcome
-        usable = None not in count and 0 not in count
+        usable = all(to_learn_from)
         assert report["usable"] == usable, (count, outcome, report)
         assert not usable or list(report["pairs"].values()) == count, (count, report)
         return "usable" if usable else "unusable"

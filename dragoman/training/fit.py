@@ -42,7 +42,7 @@ def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> No
         if stepper.piece_tokens != whole:
             report(
                 f"memory is short for batches of {batch.padded_tokens:,} padded tokens: they are computed in pieces "
-                f"of {stepper.piece_tokens:,}, with the same result"
+                f"of {stepper.piece_tokens:,}, which takes longer"
             )
 
 
