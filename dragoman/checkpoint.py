@@ -40,8 +40,10 @@ MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
-RUN_FACT, SETTINGS_FACT = "whole run", "settings (SHA-256)"
-"""Among a model's facts: what the run that it is from took in all; and, among these, a digest of its settings."""
+RUN_FACT = "whole run"
+"""Among a model's facts: what the run that it is from took in all."""
+SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings (SHA-256)", "validation text (SHA-256)", "changed on the way"
+"""Among those of the run: a digest of its settings, what chose among its models, and what was not so at its start."""
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
 """Among a model's facts: those that do not hold for a model made from it."""
 TEXT_FACT = "training text (SHA-256)"

@@ -19,7 +19,7 @@ from sacrebleu.dataset import DATASETS
 from dragoman.arguments import nearest
 from dragoman.config import DragomanError
 from dragoman.extras import needed
-from dragoman.fetching import fetch
+from dragoman.fetching import ELSEWHERE, fetch
 from dragoman.files import appearing, checksum, make_folder, write_atomically
 from dragoman.options import DownloadConfig
 from dragoman.reporting import say
@@ -105,7 +105,9 @@ def _take(file: File, url: str, out: Path) -> None:
             _take_out(file, member, out, name)
     except _BROKEN as error:
         (out / file.name).unlink()
-        raise DragomanError(f"{out / file.name}: not the archive that it should be ({error}); try again") from None
+        raise DragomanError(
+            f"{out / file.name}: not the archive that it should be ({error}); try again, or {ELSEWHERE}"
+        ) from None
 
 
 def _take_out(file: File, member: str, out: Path, name: str) -> None:
@@ -145,6 +147,8 @@ def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
             counts[PARTS[place]] += 1
             for file, cell in zip(files[place * len(cells) :], cells, strict=False):
                 file.write(f"{cell}\n".encode())
+        if not any(counts.values()):
+            raise ValueError("no line of its table is a pair")
     say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
 
 

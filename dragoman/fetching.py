@@ -21,7 +21,8 @@ _BLOCK = 1 << 16
 _PATIENCE = 60.0  # seconds without a byte
 _NOTABLE = 5_000_000  # bytes; what is smaller needs no reports
 _AGAIN = "run the same command again to continue"
-_ELSEWHERE = "name another place: dragoman download … --mirror"
+ELSEWHERE = "name another place: dragoman download … --mirror"
+"""What else to do where an address is of no use."""
 
 
 def fetch(url: str, path: Path, sha256: str = "", say: Report = lambda line: None) -> None:
@@ -83,7 +84,7 @@ def _fetch(url: str, path: Path, sha256: str, say: Report) -> None:
         if sha256 and checksum(partial) != sha256:
             for left in (partial, version):
                 left.unlink(missing_ok=True)
-            raise DragomanError(f"{url}: what came is another file (its SHA-256 differs); try again, or {_ELSEWHERE}")
+            raise DragomanError(f"{url}: what came is another file (its SHA-256 differs); try again, or {ELSEWHERE}")
         with partial.open("rb+") as file:
             settle(file, partial, path)
         version.unlink(missing_ok=True)
@@ -92,7 +93,7 @@ def _fetch(url: str, path: Path, sha256: str, say: Report) -> None:
     except OSError as error:
         raise not_saved(path, error) from None
     except ValueError as error:
-        raise DragomanError(f"{url}: not an address ({error}); {_ELSEWHERE}") from None
+        raise DragomanError(f"{url}: not an address ({error}); {ELSEWHERE}") from None
     say(f"{path}: {path.stat().st_size:,} bytes")
 
 
@@ -105,7 +106,7 @@ class _KeepingEncryption(urllib.request.HTTPRedirectHandler):
         """The request for the address that a server names; raises DragomanError where that is not encrypted."""
         if req.type == "https" and not newurl.lower().startswith("https://"):
             raise DragomanError(
-                f"{req.full_url}: the server names another address, {newurl}, which is not https; {_ELSEWHERE}"
+                f"{req.full_url}: the server names another address, {newurl}, which is not https; {ELSEWHERE}"
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
@@ -164,9 +165,9 @@ def _tell(partial: Path, before: int, more: int, total: int | None, say: Report)
 
 def _unreachable(url: str, error: Exception, partial: Path) -> DragomanError:
     if isinstance(error, urllib.error.HTTPError):
-        return DragomanError(f"{url}: the server says {error.code} {error.reason}; {_ELSEWHERE}")
+        return DragomanError(f"{url}: the server says {error.code} {error.reason}; {ELSEWHERE}")
     reason = getattr(error, "reason", None) or error
     reason = getattr(reason, "strerror", None) or reason
     if partial.is_file() and partial.stat().st_size:
         return DragomanError(f"{url}: the connection broke ({reason}); {_AGAIN}")
-    return DragomanError(f"{url}: can't be reached ({reason}); try again, or {_ELSEWHERE}")
+    return DragomanError(f"{url}: can't be reached ({reason}); try again, or {ELSEWHERE}")

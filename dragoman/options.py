@@ -157,7 +157,8 @@ class ReproduceConfig:
     def __post_init__(self) -> None:
         """Refuse what is no seed."""
         words = " ".join(self.seeds)
-        require(all(seed.isdecimal() for seed in self.seeds), f"seeds are whole numbers, not {words}")
+        whole = all(seed.isdecimal() and len(seed) < 19 for seed in self.seeds)
+        require(whole, f"seeds are whole numbers of up to 18 digits, not {words[:80]}")
         require(len({*map(int, self.seeds)}) == len(self.seeds), f"a seed stands twice in {words}")
 
 

@@ -13,9 +13,11 @@ from typing import Any
 
 from dragoman.checkpoint import (
     AVERAGE_FACT,
+    CHANGES_FACT,
     RUN_FACT,
     SETTINGS_FACT,
     TEXT_FACT,
+    VALID_FACT,
     WEIGHTS_FILE,
     Direction,
     fingerprint,
@@ -172,7 +174,9 @@ def differences_in_kind(first: dict[str, Any], second: dict[str, Any]) -> str:
         search = [one["settings"].get(name) for name in _SEARCH]
         kinds.append({"text": _text(one), "counting": _counting(one), "search": search, "engine": _engine(one)})
         kinds[-1]["training text"] = facts.get(TEXT_FACT)
-        kinds[-1]["training settings"] = facts.get(RUN_FACT, {}).get(SETTINGS_FACT)
+        run = facts.get(RUN_FACT, {})
+        kinds[-1] |= {"training settings": run.get(SETTINGS_FACT), "changes on the way": run.get(CHANGES_FACT)}
+        kinds[-1]["validation text"] = run.get(VALID_FACT)
         kinds[-1]["number of checkpoints averaged"] = len(str(facts.get(AVERAGE_FACT, "")).split(", "))
     return ", ".join(name for name, kind in kinds[0].items() if kind != kinds[1][name])
 

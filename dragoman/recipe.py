@@ -19,6 +19,7 @@ from dragoman.text.corpus import locate
 
 _OF_THE_RUN = ("out", "seed", "restart", "accept_changes", "dry_run", "device")
 _OF_THE_SCORES = ("folder", "json", "markdown", "device")
+_IMAGINED = ("pairs", "length")
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,14 @@ class Recipe:
         whole = isinstance(self.seeds, list) and all(type(seed) is int and seed >= 0 for seed in self.seeds)
         if not whole or not self.seeds or len({*self.seeds}) < len(self.seeds):
             yield "seeds must be a list of whole numbers, each once, such as [1, 2, 3]"
+        if strange := [key for key in self.imagined if key not in _IMAGINED]:
+            yield f"what is imagined has pairs and a length, and no {strange[0]}"
         if not all(type(size) in (int, float) and size > 0 for size in self.imagined.values()):
             yield "what is imagined must have sizes above 0"
         for name, group, reserved in (("train", self.train, _OF_THE_RUN), ("evaluate", self.evaluate, _OF_THE_SCORES)):
-            for setting in group.keys() & {*reserved}:
-                yield f"{name}.{setting} is for whoever follows the recipe to say"
+            for setting in group:
+                if setting.replace("-", "_") in reserved:
+                    yield f"{name}.{setting} is for whoever follows the recipe to say"
 
     def files(self, data: str) -> list[Path]:
         """The files of all texts in a folder.
@@ -103,12 +107,13 @@ class Recipe:
         languages = self.train["source"], self.train["target"]
         return [path for text in texts for path in locate(within(data, text), *languages).paths]
 
-    def is_there(self, data: str) -> bool:
-        """Whether a folder has all texts."""
+    def missing(self, data: str) -> str:
+        """What a folder lacks of the texts, in words; empty where it has all."""
         try:
-            return bool(self.files(data))
-        except DragomanError:
-            return False
+            self.files(data)
+        except DragomanError as error:
+            return str(error)
+        return ""
 
     def strange_files(self, data: str) -> list[str]:
         """Those files of a folder that are not as the download is known to bring them; none where nobody knows."""

@@ -20,7 +20,7 @@ from dragoman.model.precision import choose_device
 from dragoman.options import DownloadConfig, EvaluateConfig, ReproduceConfig
 from dragoman.quotation import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.recipe import Recipe, within
-from dragoman.reporting import say
+from dragoman.reporting import say, table_cell
 from dragoman.train import rehearse_training, train
 from dragoman.training.rehearsal import ImaginedText, Rehearsal, rehearse
 
@@ -45,8 +45,9 @@ class _Run:
         scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
         scoring += ["--device", config.device]
         for name, value in recipe.evaluate.items():
-            values = [within(config.data, text) for text in value] if name == "test" else [str(value)]
-            scoring += [f"--{name.replace('_', '-')}", *values]
+            option = f"--{name.replace('_', '-')}"
+            texts = [option, *(within(config.data, text) for text in value)] if name == "test" else []
+            scoring += texts or [f"{option}={str(value).lower() if isinstance(value, bool) else value}"]
         return _Run(training, scoring, parse("train", TRAIN, training), parse("evaluate", _EVALUATE, scoring))
 
 
@@ -68,37 +69,38 @@ def reproduce(config: ReproduceConfig) -> int:
     write_atomically(settings, recipe.settings(data).encode())
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
     runs = [_Run.plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
-    if not recipe.is_there(data):
+    if missing := recipe.missing(data):
+        say(missing)
         say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(DownloadConfig(name=recipe.download, out=data))
     if strange := recipe.strange_files(data):
         say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
-    evaluations = []
     for run in runs:
         say(f"$ dragoman train {shlex.join(run.training)}")
         if code := train(run.to_train):
             return code
         say(f"$ dragoman evaluate {shlex.join(run.scoring)}")
         evaluate(run.to_score)
-        evaluations.append(read_evaluation(run.to_score.json))
-    _conclude(recipe, _with_earlier(evaluations, out), out)
+    _conclude(recipe, _of_one_system(read_evaluation(runs[-1].to_score.json), out), out)
     return 0
 
 
-def _with_earlier(evaluations: list[dict[str, Any]], out: Path) -> list[dict[str, Any]]:
-    """These runs and those of other seeds that are of the same system, in the order of their seeds."""
-    known = {int(evaluation["model"]["seed"]): evaluation for evaluation in evaluations}
+def _of_one_system(last: dict[str, Any], out: Path) -> list[dict[str, Any]]:
+    """The runs in a folder that are of the same system as the last one, in the order of their seeds."""
+    known: dict[int, dict[str, Any]] = {}
     for path in sorted(out.glob("seed-*/scores.json")):
         number = path.parent.name.removeprefix("seed-")
-        if not number.isdecimal() or int(number) in known:
+        if not number.isdecimal():
             continue
         try:
-            earlier = read_evaluation(str(path))
-            if differing := differences_in_kind(evaluations[0], earlier):
+            found = read_evaluation(str(path))
+            if differing := differences_in_kind(last, found):
                 raise DragomanError(f"differs in: {differing}")
-            if earlier["weights"]["sha256"] != fingerprint(path.parent / WEIGHTS_FILE):
+            if found["weights"]["sha256"] != fingerprint(path.parent / WEIGHTS_FILE):
                 raise DragomanError("the model there is another by now")
-            known[int(number)] = earlier
+            if found["model"]["seed"] != int(number):
+                raise DragomanError(f"the model there is of seed {found['model']['seed']}")
+            known[int(number)] = found
         except DragomanError as error:
             say(f"{path.parent}: not in the table ({error})")
     return [known[seed] for seed in sorted(known)]
@@ -108,8 +110,8 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     """Print and keep the table of all seeds."""
     scores = compare_runs(evaluations)
     rows = "".join(f"| {METRICS[name]} | {spread_in_words(one['system'])} |\n" for name, one in scores.items())
-    rows += f"| published | {recipe.published} |\n" if recipe.published else ""
-    table = f"| {recipe.about} | |\n|---|---|\n{rows}"
+    rows += f"| published | {table_cell(recipe.published)} |\n" if recipe.published else ""
+    table = f"| {table_cell(recipe.about)} | |\n|---|---|\n{rows}"
     write_atomically(out / "results.md", f"{table}\n{chr(10).join(map(as_table, evaluations))}".encode())
     kept = ("scores", "languages", "text", "weights", "settings", "software", "model")
     content = {
@@ -128,19 +130,18 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
 
 def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
     """What training would take, with the text or without."""
-    there = recipe.is_there(config.data)
+    missing = recipe.missing(config.data)
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "train.yaml")
         settings.write_text(recipe.settings(config.data), encoding="utf-8")
-        place = Path(config.out, f"seed-{seed}") if there else Path(folder)
+        place = Path(config.out, f"seed-{seed}") if not missing else Path(folder)
         training = _Run.plan(recipe, config, settings, place, seed).to_train
-    if there:
+    if not missing:
         return rehearse_training(training)
     if not {"pairs", "length"} <= recipe.imagined.keys():
-        raise DragomanError(f"{config.recipe}: the text is not in {config.data}; get it first: "
-                            f"dragoman download {recipe.download} --out {config.data}")  # fmt: skip
+        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download} --out {config.data}")
     pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
-    say(f"{config.data}: the text is not there; imagining {pairs:,} pairs of {length:g} subwords each")
+    say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
     text = ImaginedText(pairs, length, training.text.max_length, words)
     shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
     return rehearse(training, shape, text, choose_device(config.device), say)

@@ -77,7 +77,7 @@ def train(config: TrainConfig) -> int:
     say(f"{_ENDINGS[outcome.reason]}: the model in {config.out} has, on the validation text, {scores}")
     if advice := _advice(config, outcome):
         say(advice)
-    return 0
+    return 128 + outcome.signal if outcome.signal else 0
 
 
 def _stopped_at_once(config: TrainConfig) -> str:

@@ -186,6 +186,8 @@ def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys
         ("tatoeba", FILES["/deu-eng.zip"][:-20]),
         ("tatoeba", zipped({"fra.txt": "x"})),
         ("tatoeba", zipped({"other-deu.txt": "x"})),
+        ("tatoeba", zipped({"deu.txt": ""})),
+        ("tatoeba", zipped({"deu.txt": "hello\nworld\n"})),
         ("tatoeba", zipped({"deu.txt": ""}).replace(b"deu.txt", b"deu.tyt")),
     ],
 )
@@ -195,7 +197,8 @@ def test_what_is_no_such_archive_is_thrown_away(
     (file,) = TEXTS[name].files
     server.files[f"/{file.address}"] = content
     assert get(server, name, tmp_path) == 1
-    assert f"{file.name}: not the archive that it should be" in capsys.readouterr().err
+    assert f"{file.name}: not the archive that it should be" in (told := capsys.readouterr().err)
+    assert "try again, or name another place" in told
     assert not list(tmp_path.glob("*"))
     server.files[f"/{file.address}"] = FILES[f"/{file.address}"]
     assert get(server, name, tmp_path) == 0

@@ -42,11 +42,16 @@ SMALL: dict[str, Any] = {
         ({"train": TRAINED | {"valid": [1]}}, r"train\.valid must be a list"),
         ({"train": {"source": "en", "train": ["train"]}}, r"train\.target must be a text"),
         ({"train": TRAINED | {"device": "cpu"}}, r"train\.device is for whoever follows the recipe to say"),
+        (
+            {"train": TRAINED | {"accept-changes": True}},
+            r"train\.accept-changes is for whoever",
+        ),
         ({"evaluate": {}}, r"evaluate\.test must be a list"),
         ({"evaluate": {"test": "valid"}}, r"evaluate\.test must be a list"),
         ({"evaluate": {"test": ["valid"], "json": "x.json"}}, r"evaluate\.json is for whoever"),
         *(({"seeds": seeds}, "seeds must be") for seeds in (["one"], [], [1, 1], [1.5], [-1], 1, [True])),
         *(({"imagined": {"pairs": pairs, "length": 8}}, "sizes above 0") for pairs in (0, -1, "many")),
+        ({"imagined": {"pairz": 5}}, "what is imagined has pairs and a length, and no pairz"),
         ({"evaluate": {"test": ["valid"], 5: "x"}}, "evaluate has 5 in place of a setting's name"),
         ({"train": TRAINED | {True: 1}}, "train has True in place of a setting's name"),
         ({"unknown": 1}, r"unknown setting unknown\)"),
@@ -102,8 +107,10 @@ def test_texts_are_prefixes_or_files_of_the_folder(tmp_path: Path) -> None:
     for name in ("a.txt", "b.txt", "valid.en", "valid.xx"):
         (tmp_path / name).write_text("x\n")
     recipe = Recipe.read(path)
-    assert recipe.is_there(str(tmp_path))
+    assert recipe.missing(str(tmp_path)) == ""
     assert yaml.safe_load(recipe.settings("data"))["train"] == ["data/a.txt,data/b.txt"]
+    (tmp_path / "valid.xx").unlink()
+    assert f"{tmp_path / 'valid.xx'}: no such file" in recipe.missing(str(tmp_path))
 
 
 def test_text_that_nobody_knows_is_not_strange(tmp_path: Path) -> None:

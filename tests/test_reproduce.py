@@ -157,6 +157,56 @@ def test_runs_of_another_recipe_or_model_are_left_out(recipe: Path, capsys: pyte
         assert "seed-1: not in the table (differs in: training settings)" in capsys.readouterr().err
 
 
+def with_training(recipe: Path, **settings: Any) -> None:
+    recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | settings}))
+
+
+def test_a_table_is_of_one_system(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither runs that a changed recipe found finished are in it, nor the same one twice."""
+    out = recipe.parent / "out"
+    assert run(recipe, "--seeds", "1", "2") == 0
+    shutil.copytree(out / "seed-2", out / "seed-4")
+    with_training(recipe, optimizer={"label_smoothing": 0.2})
+    assert run(recipe, "--seeds", "1", "3", "--accept-changes") == 0
+    told = capsys.readouterr().err
+    assert seeds_of(recipe) == [3]
+    assert all(f"seed-{seed}: not in the table (differs in: training settings)" in told for seed in (1, 2, 4))
+    with_training(recipe)
+    assert run(recipe, "--seeds", "1") == 0
+    assert seeds_of(recipe) == [1, 2]
+    assert "seed-4: not in the table (the model there is of seed 2)" in capsys.readouterr().err
+
+
+def test_a_run_that_had_another_end_in_view_is_of_another_system(
+    recipe: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a schedule that falls to the end; with the others, more steps are as good as from the beginning."""
+    for schedule, joined in (("linear", [2]), ("inverse-sqrt", [1, 2])):
+        with_training(recipe, optimizer={"schedule": schedule}, max_steps=3)
+        assert run(recipe, "--seeds", "1", "--restart") == 0
+        with_training(recipe, optimizer={"schedule": schedule})
+        assert run(recipe, "--seeds", "1") == 0
+        assert run(recipe, "--seeds", "2", "--restart") == 0
+        assert seeds_of(recipe) == joined
+        told = "seed-1: not in the table (differs in: changes on the way)" in capsys.readouterr().err
+        assert told == (schedule == "linear")
+        card = (recipe.parent / "out" / "seed-1" / "README.md").read_text()
+        assert ("max_steps was 3 and is 6" in card) == (schedule == "linear")
+
+
+def test_other_validation_text_makes_another_system(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(recipe, "--seeds", "1") == 0
+    valid = recipe.parent / "valid.xx"
+    valid.with_name("test.xx").write_text(valid.read_text())
+    valid.with_name("test.en").write_text(valid.with_name("valid.en").read_text())
+    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"test": ["test"]}}))
+    assert run(recipe, "--seeds", "1") == 0
+    valid.write_text(valid.read_text().replace("A", "B"))
+    assert run(recipe, "--seeds", "2") == 0
+    assert seeds_of(recipe) == [2]
+    assert "seed-1: not in the table (differs in: validation text)" in capsys.readouterr().err
+
+
 def test_a_changed_recipe_says_what_helps_and_that_helps(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(recipe, "--seeds", "1") == 0
     recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"optimizer": {"label_smoothing": 0.2}}}))
@@ -221,7 +271,8 @@ def test_a_dry_run_trains_nothing(recipe: Path, capsys: pytest.CaptureFixture[st
     assert run(recipe, "--dry-run") == 0
     shown = capsys.readouterr()
     assert "text: 300 pairs, " in shown.out
-    assert "the text is not there; imagining 300 pairs of 8 subwords each" in shown.err
+    assert f"{recipe.parent / 'train.xx'}: no such file" in shown.err
+    assert "; imagining 300 pairs of 8 subwords each" in shown.err
 
 
 def test_training_can_be_rehearsed_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

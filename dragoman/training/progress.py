@@ -49,6 +49,8 @@ class Progress:
     """Training loss of each step since the last validation, in nats per target token, smoothed as in training."""
     norms: list[float] = field(default_factory=list)
     """Norm of the gradient of each of these steps."""
+    changes: list[str] = field(default_factory=list)
+    """What the run went on with that it had not begun with, in words."""
     finished: bool = False
 
     @staticmethod
@@ -130,4 +132,4 @@ class Outcome:
     scores: dict[str, float]
     """Of the model that was kept, on the validation text; empty where the run was interrupted."""
     signal: int = 0
-    """The signal that interrupted the run."""
+    """The signal that interrupted the run, or came while it was finishing."""

@@ -18,18 +18,20 @@ from typing import Any, BinaryIO
 import filelock
 import torch
 
-from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE, ModelFolder
+from dragoman.checkpoint import CHANGES_FACT, CHECKPOINTS, LOCK_FILE, SETTINGS_FACT, VALID_FACT, ModelFolder
 from dragoman.config import DragomanError, TrainConfig, UnreadableError, differences
 from dragoman.files import make_folder, not_saved, settle
 from dragoman.model.memory import is_out_of_memory
 from dragoman.reporting import Report
+from dragoman.training.progress import Progress
 
 _KEPT, _DIGITS = 2, 16
 _LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
 # Where a run lies and what it shows; its text is known by its content.
 _WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "save_minutes", "log_every"]
 _WITHOUT_EFFECT += ["train", "valid", "test"]
-_FREE = ["max_minutes", "max_steps", "max_epochs", *_WITHOUT_EFFECT]  # may change while a run continues
+_LIMITS = ["max_minutes", "max_steps", "max_epochs"]
+_FREE = [*_LIMITS, *_WITHOUT_EFFECT]  # may change while a run continues
 _NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
 
 
@@ -119,14 +121,19 @@ def taking_up(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> None:
-    """Raise DragomanError where a saved run is not the one that is asked for.
+def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
+    """What a run goes on with that it did not begin with, in words, where that makes another model of it.
+
+    More room does so where the schedule falls towards the end.
 
     Args:
         state: of the run that was saved.
         identity: of the model that is asked for (ModelFolder.identity).
         config: of the run that is asked for.
         text: fingerprint of its training text.
+
+    Raises:
+        DragomanError: the run is not the one that was saved, and nobody has accepted that.
     """
     if state["identity"] != identity:
         raise DragomanError(
@@ -141,6 +148,23 @@ def refuse_changes(state: dict[str, Any], identity: object, config: TrainConfig,
             f"{config.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
             f"all the same with --accept-changes, or begin again with --restart"
         )
+    if config.optimizer.schedule in ("linear", "cosine"):
+        changes += differences({name: state["settings"][name] for name in _LIMITS}, asdict(config))
+    return changes if state["progress"]["step"] else []
+
+
+def facts_of_run(config: TrainConfig, progress: Progress, valid: str, device: str) -> dict[str, Any]:
+    """What is told of a whole run with its model.
+
+    Args:
+        config: of the run.
+        progress: where it ended.
+        valid: fingerprint of the validation text.
+        device: what it ran on, in words.
+    """
+    facts = {"steps": progress.step, "minutes": round(progress.seconds / 60, 1), "on": device}
+    facts |= {SETTINGS_FACT: settings_digest(config), VALID_FACT: valid}
+    return facts | ({CHANGES_FACT: "; ".join(progress.changes)} if progress.changes else {})
 
 
 def settings_digest(config: TrainConfig) -> str:

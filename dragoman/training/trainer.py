@@ -18,7 +18,6 @@ from dragoman.checkpoint import (
     CHECKPOINTS,
     LONGEST_FACT,
     RUN_FACT,
-    SETTINGS_FACT,
     ModelFolder,
     average_weights,
     checkpoint_path,
@@ -41,11 +40,11 @@ from dragoman.training.recorder import Recorder, SilentRecorder, clock
 from dragoman.training.shares import Shares
 from dragoman.training.signals import StopRequest
 from dragoman.training.state import (
+    accepted_changes,
+    facts_of_run,
     has_whole_model,
     load_state,
-    refuse_changes,
     save_state,
-    settings_digest,
     taking_up,
 )
 from dragoman.training.step import Share, Stepper
@@ -122,17 +121,21 @@ class Trainer:
             self._validate_if_due()  # a signal may have come in between
             for share in () if self.progress.out_of_patience(self.config) else self.shares.following(self.progress):
                 self._train_step(share)
-                if self._signal:
-                    self._save_state()
-                    return Outcome("interrupted", self.progress, {}, self._signal)
-                self._validate_if_due()
+                if not self._signal:
+                    self._validate_if_due()
+                if self._signal or self.progress.out_of_patience(self.config):
+                    break
                 if self.progress.step % _STEPS_BETWEEN_REPAIRS == 0:
                     give_back_memory()
-                if self.progress.out_of_patience(self.config):
-                    break
+            if not self._signal:
+                self._agree(0.0)  # a signal may have come during the last validation
+            if self._signal:
+                self._save_state()
+                return Outcome("interrupted", self.progress, {}, self._signal)
             self._conclude()
+            self._agree(0.0)
             reason: Literal["limit", "patience"] = "limit" if self.progress.done(self.config) >= 1.0 else "patience"
-            return Outcome(reason, self.progress, self._kept_scores)
+            return Outcome(reason, self.progress, self._kept_scores, self._signal)
 
     def _begin(self) -> None:
         """Say what is to be done, and settle what depends on the machine."""
@@ -260,8 +263,7 @@ class Trainer:
         """Say how healthy the translations are, and what is wrong if something is."""
         progress, validation = self.progress, measured.validation
         norm = statistics.median(progress.norms) if progress.norms else math.nan
-        health = validation.health(measured.accuracy, norm)
-        if health is None:
+        if (health := validation.health(measured.accuracy, norm)) is None:
             return
         train_loss = statistics.fmean(progress.losses) if progress.losses else math.nan
         self._observations.append(
@@ -316,12 +318,10 @@ class Trainer:
 
     def _describe_run(self) -> None:
         """Tell in the model folder what the whole run took; the weights that were kept may be earlier ones."""
-        progress, processes = self.progress, self.processes
-        times = f"{processes.size} × " if processes.size > 1 else ""
-        facts: dict[str, Any] = {"steps": progress.step, "minutes": round(progress.seconds / 60, 1)}
-        facts |= {"on": times + describe_device(self.stepper.device), SETTINGS_FACT: settings_digest(self.config)}
-        self.folder = self.folder.with_facts({RUN_FACT: facts})
-        if processes.first and self._kept_scores:
+        times = f"{self.processes.size} × " if self.processes.size > 1 else ""
+        device, valid = times + describe_device(self.stepper.device), self.text.valid.report.fingerprint
+        self.folder = self.folder.with_facts({RUN_FACT: facts_of_run(self.config, self.progress, valid, device)})
+        if self.processes.first and self._kept_scores:
             self.folder.save_description(self.out)
 
     # ---- saving and resuming
@@ -356,17 +356,18 @@ class Trainer:
 
     def _resume(self, state: dict[str, Any]) -> None:
         with taking_up(self.out):
-            refuse_changes(state, self.folder.identity(), self.config, self.text.train.report.fingerprint)
+            fingerprint = self.text.train.report.fingerprint
+            self.progress = Progress.restore(state["progress"])
+            self.progress.changes += accepted_changes(state, self.folder.identity(), self.config, fingerprint)
             self._load({name: state["model"][name] for name, _ in self.model.named_parameters()})
             self.stepper.restore(state["optimizer"])
             self.stepper.average.restore(state.get("average", []))
-            self.progress = Progress.restore(state["progress"])
             before, now = state["facts"], self.folder.direction.facts
             longest = {name: max(before[name], now.get(name, 0)) for name in [LONGEST_FACT] if name in before}
             self.folder = self.folder.with_facts(before | now | longest)
             self._kept_scores = state["kept_scores"]
             self._observations = [Observation.restore(observation) for observation in state["observations"]]
-            other_text = state["text"] != self.text.train.report.fingerprint
+            other_text = state["text"] != fingerprint
             other_valid = state.get("validation text") not in (None, self.text.valid.report.fingerprint)
             self.progress.take_up_changes(state["settings"], self.config, other_text, other_valid)
             self._fitted_for = str(state.get("fitted for"))

@@ -233,6 +233,17 @@ def test_resampling_agrees_with_a_bootstrap_written_out_here() -> None:
     assert found == pytest.approx(expected, abs=0.04)
 
 
+def test_what_draws_the_samples_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sacreBLEU's variable; it would raise something of its own."""
+    for seed in ("7", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        assert paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES, "en")["bleu"].p == 1.0
+    for seed in ("abc", "", "-1", "1.5"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        with pytest.raises(DragomanError, match=f"SACREBLEU_SEED, which .* not '{seed}'"):
+            paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES, "en")
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_systems_are_compared_on_the_same_lines(count: int) -> None:
     with pytest.raises(DragomanError, match="can't score"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from dragoman.checkpoint import list_checkpoints, read_weights
 from dragoman.training.step import Share
 from dragoman.training.trainer import Trainer
+from dragoman.training.validation import Measurement
 
 from .small_runs import records, same
 
@@ -26,6 +28,18 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
         step(self, share)
 
     monkeypatch.setattr(Trainer, "_train_step", train_step)
+
+
+def interrupt_in_validation(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Send a SIGTERM to this process in its so manieth measurement of a model, from 1."""
+    measure, count = Trainer._measure, itertools.count(1)
+
+    def measure_and_more(self: Trainer, name: str = "") -> Measurement:
+        if next(count) == number:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return measure(self, name)
+
+    monkeypatch.setattr(Trainer, "_measure", measure_and_more)
 
 
 def before_each_step(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer], None]) -> None:

@@ -21,7 +21,7 @@ from dragoman.model import precision as precision_module
 from dragoman.training.state import list_states
 from dragoman.training.trainer import Trainer
 
-from .interruptions import Crash, before_each_step, crash_before, interrupt_after, same_runs
+from .interruptions import Crash, before_each_step, crash_before, interrupt_after, interrupt_in_validation, same_runs
 from .small_runs import SHAPE, configure, last_weights, make, records, same, train
 
 SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
@@ -40,6 +40,27 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
     assert (outcome.reason, outcome.progress.step) == ("limit", 12)
     assert len(records(folder / "straight", "train/loss")) == 12
     assert len(records(folder / "straight", "health/")) > 12
+    assert same_runs(folder / "straight", folder / "broken")
+
+
+@pytest.mark.parametrize(("number", "reason"), [(1, "interrupted"), (2, "interrupted"), (3, "limit")])
+def test_a_signal_during_a_validation_is_heard(
+    folder: Path, number: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also during the last of all: then the run ends as ever, but whoever called it knows."""
+    straight, broken = (
+        configure(folder, name, max_steps=10, validation=ValidationConfig(every=5, metric="loss"))
+        for name in ("straight", "broken")
+    )
+    assert train(straight).signal == 0
+    with monkeypatch.context() as patch:
+        interrupt_in_validation(patch, number)
+        outcome = train(broken)
+    assert (outcome.reason, outcome.signal) == (reason, 15)
+    assert outcome.progress.step == min(5 * number + (number == 1), 10)
+    outcome = train(broken)
+    assert outcome.signal == 0
+    assert outcome.reason == ("limit" if reason == "interrupted" else "already finished")
     assert same_runs(folder / "straight", folder / "broken")
 
 
