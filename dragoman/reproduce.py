@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.arguments import TRAIN, Verb, parse
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
 from dragoman.commands import evaluate
-from dragoman.config import DragomanError, TrainConfig
+from dragoman.config import ConfigError, DragomanError, TrainConfig
 from dragoman.download import download
 from dragoman.files import make_folder, write_atomically
 from dragoman.inference.evaluation import METRICS
@@ -36,19 +36,25 @@ class _Run:
     to_train: TrainConfig
     to_score: EvaluateConfig
 
-    @staticmethod
-    def plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
-        """The run of a seed; raises or exits as parse does where the recipe has an impossible setting."""
-        training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
-        for name in ("restart", "accept_changes"):
-            training += [f"--{name.replace('_', '-')}", "true"] if getattr(config, name) else []
-        scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
-        scoring += ["--device", config.device]
-        for name, value in recipe.evaluate.items():
-            option = f"--{name.replace('_', '-')}"
-            texts = [option, *(within(config.data, text) for text in value)] if name == "test" else []
-            scoring += texts or [f"{option}={str(value).lower() if isinstance(value, bool) else value}"]
+
+def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
+    """The run of a seed; raises or exits as parse does where the recipe has an impossible setting."""
+    training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
+    for name in ("restart", "accept_changes"):
+        training += [f"--{name.replace('_', '-')}", "true"] if getattr(config, name) else []
+    scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
+    scoring += ["--device", config.device]
+    for name, value in recipe.evaluate.items():
+        option = f"--{name.replace('_', '-')}"
+        texts = [option, *(within(config.data, text) for text in value)] if name == "test" else []
+        scoring += texts or [f"{option}={str(value).lower() if isinstance(value, bool) else value}"]
+    try:
         return _Run(training, scoring, parse("train", TRAIN, training), parse("evaluate", _EVALUATE, scoring))
+    except ConfigError as error:
+        raise ConfigError(f"{config.recipe}: {str(error).removeprefix(f'{settings}: ')}") from None
+    except SystemExit:
+        say(f"this is a setting of {config.recipe}: mend it there")
+        raise
 
 
 def reproduce(config: ReproduceConfig) -> int:
@@ -68,7 +74,7 @@ def reproduce(config: ReproduceConfig) -> int:
     settings = out / "train.yaml"
     write_atomically(settings, recipe.settings(data).encode())
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
-    runs = [_Run.plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
+    runs = [_plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
     if missing := recipe.missing(data):
         say(missing)
         say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
@@ -135,7 +141,7 @@ def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
         settings = Path(folder, "train.yaml")
         settings.write_text(recipe.settings(config.data), encoding="utf-8")
         place = Path(config.out, f"seed-{seed}") if not missing else Path(folder)
-        training = _Run.plan(recipe, config, settings, place, seed).to_train
+        training = _plan(recipe, config, settings, place, seed).to_train
     if not missing:
         return rehearse_training(training)
     if not {"pairs", "length"} <= recipe.imagined.keys():

@@ -301,18 +301,28 @@ def test_a_wrong_setting_of_a_recipe_is_named(recipe: Path, capsys: pytest.Captu
     recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"max_stepz": 5}}))
     with pytest.raises(SystemExit):
         run(recipe)
-    assert "unknown setting max_stepz (did you mean max_steps?)" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "unknown setting max_stepz (did you mean max_steps?)" in told
+    assert told.endswith(f"this is a setting of {recipe}: mend it there\n")
+    with_training(recipe, max_steps=-1)
+    assert run(recipe) == 2
+    assert capsys.readouterr().err.endswith(f"dragoman: {recipe}: max_steps must be at least 0, not -1\n")
 
 
+@pytest.mark.parametrize("setting", [{"beem": 2}, {"tokenized": "y"}, {"tokenized": 1}], ids=str)
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["training", "dry run"])
 def test_a_wrong_setting_of_the_scoring_is_named_before_anything_is_fetched(
-    more: list[str], recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    setting: dict[str, Any],
+    more: list[str],
+    recipe: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for path in recipe.parent.glob("train.*"):
         path.unlink()
     monkeypatch.setattr(reproduce_module, "download", lambda config: pytest.fail("fetched"))
-    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"beem": 2}}))
+    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | setting}))
     with pytest.raises(SystemExit):
         run(recipe, *more)
-    assert "beem" in capsys.readouterr().err
+    assert next(iter(setting)) in capsys.readouterr().err
     assert not list((recipe.parent / "out").rglob("*.safetensors"))
