@@ -104,8 +104,8 @@ def _of_one_system(last: dict[str, Any], out: Path) -> list[dict[str, Any]]:
                 raise DragomanError(f"differs in: {differing}")
             if found["weights"]["sha256"] != fingerprint(path.parent / WEIGHTS_FILE):
                 raise DragomanError("the model there is another by now")
-            if found["model"]["seed"] != int(number):
-                raise DragomanError(f"the model there is of seed {found['model']['seed']}")
+            if (seed := found["model"].get("seed")) != int(number):
+                raise DragomanError(f"the model there is of seed {seed}")
             known[int(number)] = found
         except DragomanError as error:
             say(f"{path.parent}: not in the table ({error})")

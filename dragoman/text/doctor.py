@@ -317,9 +317,8 @@ class _Examination:
             flags[later] |= np.uint16(reason.flag)
             self.tally.count(reason, len(later))
             order = np.argsort(later)[: self.tally.limit]
-            shown = sorted([*shown, *zip(later[order].tolist(), earlier[order].tolist(), strict=True)])[
-                : self.tally.limit
-            ]
+            shown = sorted([*shown, *zip(later[order].tolist(), earlier[order].tolist(), strict=True)])
+            del shown[self.tally.limit :]
         examples = self.survey.fetch(number for pair in shown for number in pair)
         self.tally.show(reason, (_refer(examples[later], examples[earlier], reason) for later, earlier in shown))
 

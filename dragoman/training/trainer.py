@@ -152,8 +152,7 @@ class Trainer:
         if any(processes.total([self._fitted_for != self._memory_in_words()])):
             self._fit_memory()
         self.stepper.piece_tokens = progress.piece_tokens
-        self._started = time.monotonic() - progress.seconds
-        self._saved_at = progress.seconds
+        self._started, self._saved_at = time.monotonic() - progress.seconds, progress.seconds
         if not progress.step:
             self._save_state()  # from now on there is a run to continue
 
