@@ -128,12 +128,12 @@ class Trainer:
                 if self.progress.step % _STEPS_BETWEEN_REPAIRS == 0:
                     give_back_memory()
             if not self._signal:
-                self._agree(0.0)  # a signal may have come during the last validation
+                self._agree()  # a signal may have come during the last validation
             if self._signal:
                 self._save_state()
                 return Outcome("interrupted", self.progress, {}, self._signal)
             self._conclude()
-            self._agree(0.0)
+            self._agree()
             reason: Literal["limit", "patience"] = "limit" if self.progress.done(self.config) >= 1.0 else "patience"
             return Outcome(reason, self.progress, self._kept_scores, self._signal)
 
@@ -176,7 +176,8 @@ class Trainer:
         progress.piece_tokens = self.stepper.piece_tokens
         progress.step += 1
         rate = learning_rate(optimizer, self.model.config.d_model, progress.step, progress.done(self.config))
-        loss = self._agree(own_loss)
+        seconds = time.monotonic() - self._started if self.processes.first else 0.0
+        loss, progress.seconds = self._agree(own_loss, seconds)
         progress.start_loss = progress.start_loss or (loss if math.isfinite(loss) else 0.0)
         if self._in_bounds(loss, norm):
             self.stepper.apply(rate)
@@ -192,13 +193,12 @@ class Trainer:
         if progress.seconds - self._saved_at > 60 * self.config.save_minutes:
             self._save_state()
 
-    def _agree(self, loss: float) -> float:
-        """What the processes must agree on after each step: the loss (returned), the time, and signals to stop."""
-        signal, seconds = self._stop.signal, time.monotonic() - self._started
-        facts = [loss, signal == SIGINT, signal == SIGTERM, seconds if self.processes.first else 0.0]
-        loss, interrupted, terminated, self.progress.seconds = self.processes.total(facts)
+    def _agree(self, *facts: float) -> list[float]:
+        """The sums of numbers over the processes, which agree on signals to stop, too."""
+        signal = self._stop.signal
+        *sums, interrupted, terminated = self.processes.total([*facts, signal == SIGINT, signal == SIGTERM])
         self._signal = SIGTERM if terminated else SIGINT if interrupted else 0
-        return loss
+        return sums
 
     def _in_bounds(self, loss: float, norm: float) -> bool:
         """Whether a step may be made: the loss is far from what it was at the start, the gradient is finite."""
