@@ -19,7 +19,7 @@ from typing import Any
 
 from hardware import describe_hardware
 
-from dragoman.checkpoint import RUN_FACT, SETTINGS_FACT, TEXT_FACT
+from dragoman.checkpoint import CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT
 from dragoman.quotation import spread
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,7 +96,8 @@ def _kind(run: dict[str, Any]) -> list[Any]:
     """What is the same for all runs of one system."""
     signatures = sorted((name, value) for name, value in run["scores"].items() if isinstance(value, str))
     own = [run[name] for name in ("text", "search", TEXT_FACT, "precision")]
-    return [*own, signatures, run[RUN_FACT]["steps"], run[RUN_FACT][SETTINGS_FACT]]
+    whole = run[RUN_FACT]
+    return [*own, signatures, whole["steps"], whole[SETTINGS_FACT], whole.get(CHANGES_FACT)]
 
 
 if __name__ == "__main__":
