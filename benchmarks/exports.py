@@ -26,22 +26,22 @@ from hardware import describe_hardware
 
 from dragoman.checkpoint import EXPORT_FILE, WEIGHTS_FILE, ModelFolder, fingerprint
 from dragoman.config import SearchConfig
-from dragoman.exported import describe
+from dragoman.evaluation.scores import evaluate
 from dragoman.inference.engine import Engine
-from dragoman.inference.evaluation import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
-from dragoman.interop.arrival import read_marian
+from dragoman.interop.backends import CTranslate2Side, HuggingFaceSide, OnnxSide
+from dragoman.interop.import_marian import read_marian
+from dragoman.interop.manifest import describe
 from dragoman.interop.parity import OtherSide, Parity, Sample, prove
-from dragoman.interop.sides import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.text.corpus import read_pairs
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "exports.json"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from small_models import LINES, TARGETS, kinds, small_model  # noqa: E402
+from tests.small_models import LINES, TARGETS, kinds, small_model  # noqa: E402
 
 FACTS = ("training pairs", "steps", "minutes", "seed")
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")

@@ -20,9 +20,10 @@ import pytest
 from hardware import describe_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 import test_faults as faults  # noqa: E402
-from fuzz_cases import KINDS, explore, prepared  # noqa: E402
+
+from tests.fuzz.cases import KINDS, explore, prepared  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "fuzz.json"
 

@@ -47,11 +47,11 @@ from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
-from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
 from dragoman.presets import model_preset
+from dragoman.runtime.device import use_bf16
 from dragoman.text.corpus import read_pairs
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 RESULT = Path(__file__).parent / "results" / "growth.json"
 CPU = torch.device("cpu")
@@ -69,11 +69,11 @@ import sys, time
 marks = [time.monotonic()]
 import torch
 marks.append(time.monotonic())
-import dragoman.cli, dragoman.commands
+import dragoman.cli.main, dragoman.cli.translate
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
-from dragoman.model.precision import choose_device, use_bf16
+from dragoman.runtime.device import choose_device, use_bf16
 marks.append(time.monotonic())
 folder = ModelFolder.load(sys.argv[1])
 marks.append(time.monotonic())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.precision import processor
+from dragoman.runtime.device import processor
 
 
 def describe_hardware() -> dict[str, str | int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.inference.evaluation import METRICS
+from dragoman.evaluation.scores import METRICS
 
 RESULTS = Path(__file__).parent / "results"
 FIGURES = ("<!-- figures -->\n", "<!-- end of figures -->\n")

@@ -27,7 +27,7 @@ from hardware import describe_hardware
 
 from dragoman.checkpoint import CHECKPOINTS, METRICS_FILE, WEIGHTS_FILE, list_checkpoints, read_weights
 from dragoman.text.phrasebook import generate_phrasebook
-from dragoman.training.state import list_states
+from dragoman.training.run_state import list_states
 
 RESULT = Path(__file__).parent / "results" / "kills.json"
 STEPS, PAIRS = 400, 3000

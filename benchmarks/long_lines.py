@@ -18,7 +18,7 @@ from pathlib import Path
 from hardware import describe_hardware
 
 from dragoman import SearchConfig, Translator
-from dragoman.inference.evaluation import evaluate
+from dragoman.evaluation.scores import evaluate
 from dragoman.text.corpus import Pair, read_pairs
 
 RESULTS = Path(__file__).parent / "results"

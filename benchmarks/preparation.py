@@ -21,7 +21,7 @@ import numpy as np
 from hardware import describe_hardware
 
 from dragoman.config import TrainConfig
-from dragoman.text.preparation import prepare_text
+from dragoman.text.preprocess import prepare_text
 
 RESULT = Path(__file__).parent / "results" / "preparation.json"
 WORDS = 50_000

@@ -31,10 +31,10 @@ from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig, TrainConfig
 from dragoman.inference.engine import Engine
-from dragoman.model.memory import keep_freed_memory
-from dragoman.model.precision import use_bf16
 from dragoman.model.transformer import Transformer
 from dragoman.presets import model_preset
+from dragoman.runtime.allocator import keep_freed_memory
+from dragoman.runtime.device import use_bf16
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes
 from dragoman.training.step import Share, Stepper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dragoman.inference.evaluation import METRICS
+from dragoman.evaluation.scores import METRICS
 
 Record = dict[str, Any]
 

@@ -20,7 +20,7 @@ from typing import Any
 from hardware import describe_hardware
 
 from dragoman.checkpoint import CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT
-from dragoman.quotation import spread
+from dragoman.evaluation.report import spread
 
 ROOT = Path(__file__).resolve().parents[1]
 _OF_A_RUN = ("training pairs", "training text (SHA-256)", "kept", "steps", "minutes", "precision", "seed", "whole run")

@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
-from dragoman.cli import VERBS
+from dragoman.cli.main import VERBS
 from dragoman.presets import PRESETS
 
 _VERBS, _PRESETS = "<!-- verbs -->", "<!-- presets -->"

@@ -17,8 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from dragoman.cli.inspect import maps_of
 from dragoman.figures.gallery import TranslatorMaps, gallery, save_gallery
-from dragoman.views import maps_of
 
 _MARK = "<!-- pictures -->"
 _IMAGE = re.compile(r'<img\b[^>]*? src="([^"]*figures/[^"]+\.svg)"[^>]*>')

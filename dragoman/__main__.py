@@ -3,7 +3,7 @@
 import os
 import sys
 
-from dragoman.cli import main
+from dragoman.cli.main import main
 
 
 def _run() -> int:

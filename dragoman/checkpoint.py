@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 
 from dragoman.config import ConfigError, DragomanError, ModelConfig, UnreadableError
-from dragoman.files import make_folder, write_atomically, write_together
 from dragoman.model.transformer import Transformer
-from dragoman.reporting import table_cell
-from dragoman.text.preparation import REPORT_FILE
-from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
+from dragoman.runtime.console import table_cell
+from dragoman.runtime.files import make_folder, write_atomically, write_together
+from dragoman.text.preprocess import REPORT_FILE
+from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 EXPORT_FILE = "dragoman.json"

@@ -30,19 +30,19 @@ from dragoman.config import (
     TrainConfig,
     differences,
 )
-from dragoman.files import make_folder, write_atomically
-from dragoman.inference.evaluation import evaluate
+from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
-from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
-from dragoman.reporting import Report, say
+from dragoman.runtime.console import Report, say
+from dragoman.runtime.device import choose_device
+from dragoman.runtime.files import make_folder, write_atomically
 from dragoman.text.corpus import Pair
-from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.text.preprocess import PreparedText, prepare_text
 from dragoman.training.distributed import Processes, joined_processes
+from dragoman.training.dry_run import Rehearsal, rehearse
 from dragoman.training.ownership import refuse_strangers, refuse_to_remove_text
 from dragoman.training.progress import Outcome
-from dragoman.training.rehearsal import Rehearsal, rehearse
-from dragoman.training.state import list_states, run_lock
+from dragoman.training.run_state import list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dragoman.cli import main
+from dragoman.cli.main import main
 
 RUN = ["train", "--source", "en", "--target", "de", "--train", "text", "--out", "out"]
 """All that a run must be told."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import small_model
 
 from dragoman.config import BOS, EOS, UNK
-from dragoman.interop.marian import layers_to_marian
-from dragoman.text.subword import SubwordModel
+from dragoman.interop.weight_mapping import layers_to_marian
+from dragoman.text.subwords import SubwordModel
+from tests.small_models import small_model
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
 TAG = ">>fra<<"

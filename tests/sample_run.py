@@ -8,9 +8,9 @@ import tempfile
 from pathlib import Path
 
 import torch
-from fuzzing import command, fresh_folder
 
 from dragoman.text.corpus import Pair
+from tests.fuzz.running import command, fresh_folder
 
 # fmt: off
 TINY = [

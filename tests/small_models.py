@@ -13,7 +13,7 @@ from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, ModelConfig, TextConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 from dragoman.training.loss import TrainingObjective
 
 WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905

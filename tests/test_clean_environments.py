@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_models import LINES, small_model
 
-from dragoman.cli import main
+from dragoman.cli.main import main
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from tests.small_models import LINES, small_model
 
 ROOT = Path(__file__).resolve().parents[1]
 pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")

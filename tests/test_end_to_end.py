@@ -16,7 +16,7 @@ from dragoman.config import (
     TrainConfig,
     ValidationConfig,
 )
-from dragoman.inference.evaluation import evaluate
+from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.train import run_training
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_models import LINES, small_model
-from training.small_runs import last_weights, records, write_corpus
 
-from dragoman.cli import main
+from dragoman.cli.main import main
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from tests.small_models import LINES, small_model
+from tests.training.small_runs import last_weights, records, write_corpus
 
 DEVICE = os.environ.get("DRAGOMAN_GPU", "")
 pytestmark = pytest.mark.skipif(not DEVICE, reason="needs a GPU, and DRAGOMAN_GPU=cuda in the environment")

@@ -12,7 +12,7 @@ import dragoman
 from dragoman import SearchConfig, Transformer, Translator
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, OptimizerConfig, TrainConfig
-from dragoman.model.memory import keep_freed_memory
+from dragoman.runtime.allocator import keep_freed_memory
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes
 from dragoman.training.step import Share, Stepper

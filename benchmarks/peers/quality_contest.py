@@ -20,16 +20,16 @@ import torch
 
 import dragoman
 from dragoman.config import DragomanError, OptimizerConfig, TrainConfig
-from dragoman.files import write_atomically
-from dragoman.inference.evaluation import evaluate
+from dragoman.evaluation.scores import evaluate
 from dragoman.presets import PRESETS, model_preset
+from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.dataset import TokenStore
-from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.text.preprocess import PreparedText, prepare_text
+from dragoman.training.data_loader import Shares
 from dragoman.training.distributed import Processes
 from dragoman.training.optimizer import learning_rate
 from dragoman.training.progress import Progress
-from dragoman.training.shares import Shares
 from peers.batches import Arrays, write_batches
 from peers.dragoman_worker import product_rate
 from peers.learning import SEED, end_with_parent

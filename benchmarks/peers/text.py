@@ -9,7 +9,7 @@ import numpy as np
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig
 from dragoman.text.batches import Batch, collate, plan_epoch
 from dragoman.text.dataset import TokenStore
-from dragoman.text.preparation import PreparedText, prepare_text
+from dragoman.text.preprocess import PreparedText, prepare_text
 from peers.batches import Arrays
 
 VOCABULARY = 8000

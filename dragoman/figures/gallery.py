@@ -14,7 +14,7 @@ from torch import Tensor
 from dragoman.config import DragomanError
 from dragoman.figures import attention, style
 from dragoman.figures.catalogue import GALLERY, GalleryFigure
-from dragoman.files import make_folder, write_atomically
+from dragoman.runtime.files import make_folder, write_atomically
 
 FORMATS = ("png", "svg")
 _LONGEST_READ, _LONGEST_WRITTEN = 10, 14

@@ -11,8 +11,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from dragoman.text.languages import has_spaces
-from dragoman.text.subword import SubwordModel, Vocabulary
+from dragoman.corpus_check.languages import has_spaces
+from dragoman.text.subwords import SubwordModel, Vocabulary
 
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""

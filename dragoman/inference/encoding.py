@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dragoman.config import EOS, DragomanError
-from dragoman.inference.long_lines import WIDEST, squeeze
-from dragoman.text.subword import SubwordModel
+from dragoman.inference.segmentation import WIDEST, squeeze
+from dragoman.text.subwords import SubwordModel
 
 
 @dataclass(frozen=True)

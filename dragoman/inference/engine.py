@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, PAD, ConfigError, DragomanError, ModelConfig, SearchConfig
+from dragoman.inference.incremental import StepwiseDecoder, StepwiseState
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength, Rule
 from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import padding_mask
-from dragoman.model.stepwise import StepwiseDecoder, StepwiseState
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
 

@@ -12,6 +12,7 @@ import torch
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
+from dragoman.corpus_check.languages import has_spaces
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
@@ -22,12 +23,10 @@ from dragoman.inference.alignment import (
     without_first_source,
 )
 from dragoman.inference.batching import FORCE_CURE, FORCED_TOKENS, in_batches, log_probs_in_batches
-from dragoman.inference.ctranslate2_engine import EngineName, choose_engine, load_exported
+from dragoman.inference.ctranslate2 import EngineName, choose_engine, load_exported
 from dragoman.inference.encoding import LineEncoder, refuse_str
 from dragoman.inference.engine import Engine, SearchEngine
-from dragoman.inference.long_lines import longest_prefix, split_line, squeeze
-from dragoman.inference.search import Hypothesis
-from dragoman.inference.translation import (
+from dragoman.inference.results import (
     PairScore,
     Part,
     Translation,
@@ -35,13 +34,14 @@ from dragoman.inference.translation import (
     join_translations,
     with_subwords,
 )
+from dragoman.inference.search import Hypothesis
+from dragoman.inference.segmentation import longest_prefix, split_line, squeeze
 from dragoman.inference.workers import Workers
 from dragoman.inspection.evidence import BeamRecorder, Evidence, examine, without_padding
 from dragoman.inspection.record import Inspection
-from dragoman.model.precision import choose_device
 from dragoman.model.transformer import Transformer
-from dragoman.text.languages import has_spaces
-from dragoman.text.subword import Vocabulary
+from dragoman.runtime.device import choose_device
+from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 _AT_ONCE = 20_000  # lines, or parts of long ones, that are in memory as ids

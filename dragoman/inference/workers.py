@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from dragoman.config import DragomanError
-from dragoman.model.memory import give_back_memory, is_out_of_memory, keep_freed_memory
+from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory
 
 _LOOK_SECONDS = 0.5  # until a worker notices that the process it works for has been killed
 

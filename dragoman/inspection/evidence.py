@@ -18,7 +18,7 @@ from dragoman.inference.alignment import align, split_into_words, unit_of
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
-from dragoman.text.subword import SubwordModel
+from dragoman.text.subwords import SubwordModel
 
 _LIKELIEST = 6  # subwords named at each step
 

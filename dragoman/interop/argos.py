@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder, imported_from
 from dragoman.config import DragomanError
-from dragoman.extras import needed
-from dragoman.text.subword import JOINT_FILE
+from dragoman.runtime.optional_imports import needed
+from dragoman.text.subwords import JOINT_FILE
 
 _ARGOS_VERSION = "1.10"  # the first that puts characters together which subwords spell in bytes
 

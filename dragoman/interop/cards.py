@@ -7,7 +7,7 @@ import json
 from dragoman.checkpoint import ModelFolder
 from dragoman.interop.argos import argos_codes
 from dragoman.interop.parity import Parity
-from dragoman.text.subword import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
+from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
 _CTRANSLATE2 = """{head}import ctranslate2
 import sentencepiece

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig
-from dragoman.extras import needed
 from dragoman.model.embedding import sinusoids
-from dragoman.text.subword import SPECIALS, SubwordModel
+from dragoman.runtime.optional_imports import needed
+from dragoman.text.subwords import SPECIALS, SubwordModel
 
 Arrays = dict[str, "np.ndarray[Any, np.dtype[np.float32]]"]
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
-from dragoman.interop.marian import Weights, in_halves, layers_to_marian
-from dragoman.text.subword import SPECIALS, SubwordModel
+from dragoman.interop.weight_mapping import Weights, in_halves, layers_to_marian
+from dragoman.text.subwords import SPECIALS, SubwordModel
 
 _SPECIAL_TOKENS = {"pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS]}
 _EPSILON = 1e-5  # of Marian's LayerNorm; its configuration can't change it

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import PAD
-from dragoman.extras import needed
 from dragoman.model.layers import DecoderLayer
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
+from dragoman.runtime.optional_imports import needed
 
 ENCODER_FILE, DECODER_FILE = "encoder.onnx", "decoder.onnx"
 ENCODER_OUTPUTS = ("memory_keys", "memory_values")

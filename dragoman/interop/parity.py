@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.evaluation.scores import evaluate
 from dragoman.inference.engine import Engine
-from dragoman.inference.evaluation import evaluate
 from dragoman.inference.rules import NEVER_WRITTEN
-from dragoman.reporting import NowAndThen, Report
-from dragoman.text.subword import SPECIALS, Vocabulary
+from dragoman.runtime.console import NowAndThen, Report
+from dragoman.text.subwords import SPECIALS, Vocabulary
 
 PARITY_FILE = "parity.json"
 BEAMS = (1, 4)

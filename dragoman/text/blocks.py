@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError
+from dragoman.corpus_check.issues import Example, Rows, Sighting, excerpt, visible
+from dragoman.corpus_check.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 from dragoman.text.corpus import EMPTY_LINE, Corpus, Pair, damaged_gzip, parse_json_row
-from dragoman.text.findings import Example, Rows, Sighting, excerpt, visible
 from dragoman.text.forms import FIRST_ROWS, find_quoted, require_table, require_text
-from dragoman.text.reasons import BAD_JSON, BOM, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 
 _BOM = "\ufeff"
 

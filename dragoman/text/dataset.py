@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, DragomanError
-from dragoman.files import not_saved
+from dragoman.runtime.files import not_saved
 from dragoman.text.corpus import Pair
-from dragoman.text.subword import MOST_CHARACTERS, SubwordModel, Vocabulary
+from dragoman.text.subwords import MOST_CHARACTERS, SubwordModel, Vocabulary
 
 _CHUNK = 20_000  # pairs encoded at a time
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")

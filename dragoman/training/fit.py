@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.model.memory import is_out_of_memory
-from dragoman.reporting import Report
+from dragoman.runtime.allocator import is_out_of_memory
+from dragoman.runtime.console import Report
 from dragoman.text.batches import Batch
 from dragoman.training.step import Stepper, halved
 

@@ -22,8 +22,8 @@ from dragoman.checkpoint import (
     refuse_strange_folder,
 )
 from dragoman.config import SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
-from dragoman.text.preparation import REPORT_FILE, locate_texts
-from dragoman.training.state import list_states
+from dragoman.text.preprocess import REPORT_FILE, locate_texts
+from dragoman.training.run_state import list_states
 
 _HELD_OUT, _DATA, _TENSORBOARD = "heldout", "data", "tensorboard"
 _FROM_THE_FIRST_STEP_ON = (

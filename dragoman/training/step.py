@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.config import DragomanError, TrainConfig
-from dragoman.model.memory import is_out_of_memory
 from dragoman.model.transformer import Transformer
-from dragoman.reporting import Report
+from dragoman.runtime.allocator import is_out_of_memory
+from dragoman.runtime.console import Report
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes, losing_contact
 from dragoman.training.loss import TrainingObjective

@@ -27,19 +27,18 @@ from dragoman.checkpoint import (
     save_weights,
 )
 from dragoman.config import DragomanError, TrainConfig
-from dragoman.model.memory import give_back_memory, keep_freed_memory, remember_fewer_products
-from dragoman.model.precision import describe_device, describe_precision, use_bf16
-from dragoman.reporting import beginning, say
-from dragoman.text.preparation import PreparedText
+from dragoman.runtime.allocator import give_back_memory, keep_freed_memory, remember_fewer_products
+from dragoman.runtime.console import beginning, say
+from dragoman.runtime.device import describe_device, describe_precision, use_bf16
+from dragoman.text.preprocess import PreparedText
+from dragoman.training.data_loader import Shares
+from dragoman.training.diagnostics import Observation, diagnose, out_of_bounds
 from dragoman.training.distributed import Processes
 from dragoman.training.fit import fit_memory
-from dragoman.training.health import Observation, diagnose, out_of_bounds
+from dragoman.training.metrics import Recorder, SilentRecorder, clock
 from dragoman.training.optimizer import learning_rate
 from dragoman.training.progress import Outcome, Progress
-from dragoman.training.recorder import Recorder, SilentRecorder, clock
-from dragoman.training.shares import Shares
-from dragoman.training.signals import StopRequest
-from dragoman.training.state import (
+from dragoman.training.run_state import (
     accepted_changes,
     facts_of_run,
     has_whole_model,
@@ -47,6 +46,7 @@ from dragoman.training.state import (
     save_state,
     taking_up,
 )
+from dragoman.training.signals import StopRequest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.validation import Measurement, Validate, Validator
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from dragoman.model.memory import is_out_of_memory
 from dragoman.model.transformer import Transformer
+from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.text.batches import Batch, collate, plan_in_order
 from dragoman.text.dataset import TokenStore
+from dragoman.training.diagnostics import Health, examine_translations, unigram_loss
 from dragoman.training.distributed import Processes
-from dragoman.training.health import Health, examine_translations, unigram_loss
 from dragoman.training.loss import measure
 
 

@@ -15,7 +15,7 @@ from dragoman.checkpoint import (
 )
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 SIDES = (["the cat sees a dog", "a bird sings"], ["die Katze sieht einen Hund", "ein Vogel singt"])
 

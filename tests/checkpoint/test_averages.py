@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from faults import complaint, cut
 
 from dragoman.checkpoint import (
     AVERAGE_FACT,
@@ -19,6 +18,7 @@ from dragoman.checkpoint import (
     refuse_to_overwrite,
     save_weights,
 )
+from tests.fuzz.faults import complaint, cut
 
 from .small_folders import same
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
-from faults import complaint, contents, full_disk, refuse
 
 from dragoman.checkpoint import (
     Direction,
@@ -21,6 +20,7 @@ from dragoman.checkpoint import (
     remove_run,
     save_weights,
 )
+from tests.fuzz.faults import complaint, contents, full_disk, refuse
 
 from .small_folders import change_config, model_folder, parameters, same
 

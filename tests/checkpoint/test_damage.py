@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 import pytest
 import safetensors.torch
 import torch
-from faults import complaint, cut, cut_header, empty, grow, refuse, zero
 from torch import Tensor
 
 from dragoman.checkpoint import (
@@ -23,7 +22,8 @@ from dragoman.checkpoint import (
 )
 from dragoman.config import TextConfig
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
+from tests.fuzz.faults import complaint, cut, cut_header, empty, grow, refuse, zero
 
 from .small_folders import SIDES, change_config, model_folder, parameters, same, vocabulary
 

@@ -7,11 +7,11 @@ import torch
 
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, ModelConfig, TextConfig
-from dragoman.inference.translation import Translation
+from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
 LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]

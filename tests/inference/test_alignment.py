@@ -14,7 +14,7 @@ from dragoman.inference.alignment import (
     unit_of,
     words_of,
 )
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 
 def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:

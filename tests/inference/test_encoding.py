@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.config import EOS, DragomanError, TextConfig
 from dragoman.inference.encoding import LineEncoder, refuse_str
-from dragoman.text.subword import learn_subwords
+from dragoman.text.subwords import learn_subwords
 
 LINES = [f"word{i} and {i * 7} more" for i in range(200)]
 ENCODER = LineEncoder(learn_subwords(LINES, TextConfig(vocab_size=300)), "source", max_length=12)

@@ -9,12 +9,12 @@ import time
 
 import pytest
 import torch
-from small_translators import LINES, SENTENCES, WORDS, build, close, texts, with_facts
 
 from dragoman.config import ConfigError, DragomanError, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
+from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, texts, with_facts
 
 needs_fork = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has workers")
 

@@ -6,14 +6,14 @@ import time
 from itertools import product
 
 import pytest
-from small_translators import LINES, SENTENCES, build, close, with_facts
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import Unit
-from dragoman.inference.translation import Translation
+from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
-from dragoman.text.subword import ListedModel, Vocabulary
+from dragoman.text.subwords import ListedModel, Vocabulary
+from tests.inference.small_translators import LINES, SENTENCES, build, close, with_facts
 
 
 @pytest.mark.parametrize(("target", "separator"), [("ne", " "), ("zh-Hant", ""), ("ja", ""), ("zh-Latn", " ")])

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_translators import LINES, WORDS, build, close, forced, texts, with_facts
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
+from dragoman.inference.results import PairScore, Translation
 from dragoman.inference.search import Hypothesis
-from dragoman.inference.translation import PairScore, Translation
 from dragoman.inference.translator import Translator
+from tests.inference.small_translators import LINES, WORDS, build, close, forced, texts, with_facts
 
 
 def test_lines_come_back_in_order_whatever_the_batches() -> None:

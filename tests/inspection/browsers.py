@@ -15,7 +15,7 @@ from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 try:
     from selenium import webdriver

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import ARGUMENTS, BROWSERS, SENTENCE, build, missing, webdriver
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection
+from tests.inspection.browsers import ARGUMENTS, BROWSERS, SENTENCE, build, missing, webdriver
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from browsers import (
+from torch import Tensor
+
+from dragoman.config import SearchConfig
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Inspection
+from tests.inspection.browsers import (
     BLOCKS,
     HEADS,
     LAYERS,
@@ -28,11 +33,6 @@ from browsers import (
     show,
     shown_map,
 )
-from torch import Tensor
-
-from dragoman.config import SearchConfig
-from dragoman.inference.translator import Translator
-from dragoman.inspection.record import Inspection
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import torch
 from dragoman.config import EOS, SearchConfig, TextConfig
 from dragoman.inference.search import Hypothesis, SearchState, search
 from dragoman.inspection.evidence import BeamRecorder, beam_tree, predictions
-from dragoman.text.subword import SubwordModel, learn_subwords
+from dragoman.text.subwords import SubwordModel, learn_subwords
 
 SIZE = 300
 

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import (
+from torch import Tensor
+
+from dragoman.config import SearchConfig
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Inspection
+from tests.inspection.browsers import (
     BLOCKS,
     MEAN,
     PRECISE,
@@ -25,11 +30,6 @@ from browsers import (
     show,
     wait,
 )
-from torch import Tensor
-
-from dragoman.config import SearchConfig
-from dragoman.inference.translator import Translator
-from dragoman.inspection.record import Inspection
 
 pytestmark = pytest.mark.slow
 

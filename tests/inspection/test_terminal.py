@@ -17,7 +17,7 @@ from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Candidate, Inspection, Prediction, visible
 from dragoman.inspection.terminal import render_text
 from dragoman.model.transformer import Transformer
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 STEP = re.compile(r" *(\d+) +(\S+) +(\d[\d.e-]*) ([━╸]*) +(\d+)((?: +\S+ +\d[\d.e-]*)*)$")

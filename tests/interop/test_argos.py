@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_models import small_model
 
 from dragoman.checkpoint import IMPORTED_FACT, Direction
 from dragoman.config import DragomanError
 from dragoman.interop import argos, ctranslate2
+from tests.small_models import small_model
 
 pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[argos]'")
 pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from small_models import small_model
 
 from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction
 from dragoman.interop.cards import card
 from dragoman.interop.parity import Parity
+from tests.small_models import small_model
 
 PARITY = Parity(
     "library 1.0", 10, "lines", "logits", 1e-6, identical={"1": 10}, endless={"1": 0}, ties={"1": 0},

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import LINES, kinds, small_model
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import UNK
 from dragoman.inference.engine import Engine
 from dragoman.interop import ctranslate2
+from dragoman.interop.backends import CTranslate2Side
 from dragoman.interop.parity import Parity, Sample, prove
-from dragoman.interop.sides import CTranslate2Side
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
+from tests.small_models import LINES, kinds, small_model
 
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_models import LINES, small_model
 
 from dragoman.checkpoint import LONGEST_FACT
 from dragoman.config import BOS, EOS, DragomanError
 from dragoman.inference.engine import Engine
+from dragoman.interop.backends import HuggingFaceSide
 from dragoman.interop.huggingface import write_model
 from dragoman.interop.parity import Sample, prove
-from dragoman.interop.sides import HuggingFaceSide
+from tests.small_models import LINES, small_model
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from small_models import LINES, small_model
 
 from dragoman.config import BOS
 from dragoman.inference.engine import Engine
 from dragoman.interop import onnx
+from dragoman.interop.backends import OnnxSide
 from dragoman.interop.parity import Sample, prove
-from dragoman.interop.sides import OnnxSide
-from dragoman.text.subword import Vocabulary
+from dragoman.text.subwords import Vocabulary
+from tests.small_models import LINES, small_model
 
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'dragoman[onnx]'")
 pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'dragoman[onnx]'")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import LINES, TARGETS, small_model
 
 from dragoman.config import EOS, PAD, UNK, DragomanError, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.interop import parity as parity_module
 from dragoman.interop.parity import Array, Parity, Sample, _closest_call, _passes, prove
+from tests.small_models import LINES, TARGETS, small_model
 
 CPU = torch.device("cpu")
 SAMPLE = Sample(LINES[:10], [line[::-1] for line in LINES[:10]], "lines")
@@ -67,7 +67,7 @@ def test_a_model_agrees_with_itself() -> None:
 
 def test_long_proofs_say_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count(0.0, 60.0)
-    monkeypatch.setattr("dragoman.reporting.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("dragoman.runtime.console.time.monotonic", lambda: next(clock))
     loaded, said = small_model(), list[str]()
     engine = Engine(loaded.model, CPU, autocast=False)
     prove(engine, loaded.vocabulary, Mirror(), SAMPLE, "en", said.append)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_transformers import NORMS, SEPARATE, Norm, assert_close, batch, loss, sentences, tiny
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -15,6 +14,7 @@ from dragoman.model.attention import AttentionMaps, MultiHeadAttention
 from dragoman.model.layers import ACTIVATIONS
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
+from tests.model.small_transformers import NORMS, SEPARATE, Norm, assert_close, batch, loss, sentences, tiny
 
 POSITIONS = ["interleaved", "halves", "learned"]
 

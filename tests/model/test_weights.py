@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
-from small_transformers import SEPARATE, TINY, assert_close, batch, loss, sentences, tiny
 from torch import Tensor, nn
 
 from dragoman.config import BOS, EOS
 from dragoman.model.transformer import Transformer
 from dragoman.presets import model_preset
+from tests.model.small_transformers import SEPARATE, TINY, assert_close, batch, loss, sentences, tiny
 
 
 def test_shared_embeddings_and_tied_softmax_are_one_tensor_whose_gradients_add_up() -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_texts import sentences, write_text
-from texts_at_hand import phrasebook
 
 from dragoman.config import TextConfig, TrainConfig
+from dragoman.corpus_check.duplicates import essence
 from dragoman.text.blocks import Side
 from dragoman.text.corpus import Pair
-from dragoman.text.repeats import essence
+from tests.text.small_texts import sentences, write_text
+from tests.texts_at_hand import phrasebook
 
 
 @pytest.fixture

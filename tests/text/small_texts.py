@@ -8,7 +8,7 @@ from dragoman.config import (
     TrainConfig,
 )
 from dragoman.text.corpus import Pair, read_pairs
-from dragoman.text.preparation import PreparedText
+from dragoman.text.preprocess import PreparedText
 
 ANIMALS = {"cat": "Katze", "dog": "Hündin", "cow": "Kuh", "bee": "Biene", "hen": "Henne", "owl": "Eule"}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_texts import decoded, sentences, snapshot, write_text
 
 from dragoman.config import (
     CleaningConfig,
@@ -18,8 +17,9 @@ from dragoman.config import (
     TextConfig,
     TrainConfig,
 )
-from dragoman.text import preparation
-from dragoman.text.preparation import prepare_text
+from dragoman.text import preprocess as preparation
+from dragoman.text.preprocess import prepare_text
+from tests.text.small_texts import decoded, sentences, snapshot, write_text
 
 
 def changed_text(config: TrainConfig, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
+from dragoman.corpus_check.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 from dragoman.text import blocks
 from dragoman.text.blocks import Side, read_blocks, read_line_blocks
 from dragoman.text.corpus import Corpus, locate, read_pairs
 from dragoman.text.forms import FormError
-from dragoman.text.reasons import BAD_JSON, NO_TAB, NOT_UTF8, ODD_COLUMNS, QUOTED, WINDOWS_ENDS, Reason
 
 CODES = ("en", "de")
 lines = st.lists(st.text(st.sampled_from("ab é日\r\u2028\x85\ufeff\t\0"), max_size=6), max_size=20)

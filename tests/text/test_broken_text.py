@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DragomanError, TextConfig, TrainConfig
-from dragoman.text import preparation
-from dragoman.text.preparation import prepare_text
+from dragoman.text import preprocess as preparation
+from dragoman.text.preprocess import prepare_text
 
 PAIRS = [(f"number {n} is called {n * 7919}", f"Nummer {n} heißt {n * 7919}") for n in range(300)]
 

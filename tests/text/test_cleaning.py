@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_texts import decoded, held_out, make_invalid, sentences, write_text
 
 from dragoman.config import (
     CleaningConfig,
     DragomanError,
     TrainConfig,
 )
-from dragoman.text import preparation
+from dragoman.corpus_check.issues import Finding
+from dragoman.corpus_check.reasons import Flag, Severity
+from dragoman.text import preprocess as preparation
 from dragoman.text.corpus import Pair, read_pairs
-from dragoman.text.findings import Finding
-from dragoman.text.preparation import prepare_text
-from dragoman.text.reasons import Flag, Severity
+from dragoman.text.preprocess import prepare_text
+from tests.text.small_texts import decoded, held_out, make_invalid, sentences, write_text
 
 
 def found(reason: str, severity: Severity, count: int = 1, **more: Any) -> Finding:

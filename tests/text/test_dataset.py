@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faults import complaint, full_disk, no_space
 
 from dragoman.config import EOS, DragomanError, TextConfig
 from dragoman.text import dataset
 from dragoman.text.corpus import Pair
 from dragoman.text.dataset import StoreReport, TokenStore, build_store, sample_pairs
-from dragoman.text.subword import SubwordModel, Vocabulary, learn_subwords
+from dragoman.text.subwords import SubwordModel, Vocabulary, learn_subwords
+from tests.fuzz.faults import complaint, full_disk, no_space
 
 PAIRS: list[Pair] = [
     (f"the cat number {i} sleeps", f"die Katze Nummer {i} schläft" + " tief" * (i % 5)) for i in range(11)

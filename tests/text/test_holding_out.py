@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.config import CleaningConfig, DragomanError, TextConfig, TrainConfig
 from dragoman.text.corpus import Pair, holds_out, read_pairs
-from dragoman.text.preparation import HELD_OUT_SHARE, PreparedText, prepare_text
+from dragoman.text.preprocess import HELD_OUT_SHARE, PreparedText, prepare_text
 
 PAIRS = [(f"number {n} is called {n * 7919}", f"Nummer {n} heißt {n * 7919}") for n in range(1000)]
 HELD = [pair for pair in PAIRS if holds_out(pair[0], HELD_OUT_SHARE)]

@@ -9,10 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from texts_at_hand import phrasebook as made
 
 from dragoman.text import phrasebook
 from dragoman.text.phrasebook import Phrasebook, generate_phrasebook, write_phrasebook
+from tests.texts_at_hand import phrasebook as made
 
 BOOK = made()
 PAIRS = BOOK.train + BOOK.valid + BOOK.test

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.small_runs import write_corpus
 
-from dragoman.cli import main
+from dragoman.cli.main import main
+from tests.training.small_runs import write_corpus
 
 from .running import Ended, arguments
 

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 import torch
-from training.small_runs import last_weights, records, same, write_corpus
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.cli import main
+from dragoman.cli.main import main
 from dragoman.presets import FINE_TUNING
+from tests.training.small_runs import last_weights, records, same, write_corpus
 
 from .running import NO_SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training.small_runs import configure, records, same, write_corpus
 
 from dragoman import train as train_module
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
-from dragoman.text.preparation import prepare_text
+from dragoman.text.preprocess import prepare_text
 from dragoman.train import build_validate, run_training
 from dragoman.training.distributed import Processes
-from dragoman.training.state import list_states
+from dragoman.training.run_state import list_states
+from tests.training.small_runs import configure, records, same, write_corpus
 
 from .running import Ended, arguments, finish, kept, start
 
@@ -91,7 +91,7 @@ SHORT_MEMORY = """
 import re, resource, sys
 from pathlib import Path
 import dragoman.train as verb
-from dragoman.cli import main
+from dragoman.cli.main import main
 prepare = verb.prepare_text
 def prepare_then_limit(*arguments):
     text = prepare(*arguments)

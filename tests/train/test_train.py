@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from training.small_runs import configure, hold, records, same, write_corpus
 
 from dragoman import train as train_module
-from dragoman.cli import main
+from dragoman.cli.main import main
 from dragoman.model.transformer import Transformer
-from dragoman.text.preparation import prepare_text
+from dragoman.text.preprocess import prepare_text
+from tests.training.small_runs import configure, hold, records, same, write_corpus
 
 from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
 

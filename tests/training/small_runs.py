@@ -19,7 +19,7 @@ from dragoman.checkpoint import Direction, ModelFolder, list_checkpoints, read_w
 from dragoman.config import BOS, EOS, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
-from dragoman.text.preparation import prepare_text
+from dragoman.text.preprocess import prepare_text
 from dragoman.training.distributed import Processes
 from dragoman.training.progress import Outcome
 from dragoman.training.step import Share, Stepper
@@ -161,7 +161,7 @@ def gradients_of(stepper: Stepper) -> dict[str, Tensor]:
 HOLD = """
 import sys, time
 from pathlib import Path
-from dragoman.training.state import run_lock
+from dragoman.training.run_state import run_lock
 with run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

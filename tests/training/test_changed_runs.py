@@ -15,7 +15,7 @@ from dragoman.config import (
     TextConfig,
     TrainConfig,
 )
-from dragoman.training.state import load_state
+from dragoman.training.run_state import load_state
 from dragoman.training.trainer import Trainer
 
 from .interruptions import interrupt_after

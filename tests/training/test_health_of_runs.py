@@ -16,8 +16,8 @@ from dragoman.config import EOS, PAD, ModelConfig, OptimizerConfig, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
-from dragoman.text.subword import Vocabulary
-from dragoman.training.health import Observation, diagnose, examine_translations, unigram_loss
+from dragoman.text.subwords import Vocabulary
+from dragoman.training.diagnostics import Observation, diagnose, examine_translations, unigram_loss
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import build_optimizer, learning_rate
 

@@ -14,7 +14,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from dragoman.checkpoint import read_weights
 from dragoman.config import DragomanError, OptimizerConfig
 from dragoman.training.moving_average import MovingAverage
-from dragoman.training.state import load_state
+from dragoman.training.run_state import load_state
 from dragoman.training.step import Stepper
 
 from .small_runs import configure, last_weights, same, train, write_corpus

@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults import contents
 
 from dragoman import checkpoint
 from dragoman.config import DragomanError
-from dragoman.text.preparation import prepare_text
+from dragoman.text.preprocess import prepare_text
 from dragoman.train import rehearse_training, run_training
 from dragoman.training import ownership
 from dragoman.training.ownership import refuse_strangers
-from dragoman.training.state import list_states
-from training.small_runs import configure, write_corpus
+from dragoman.training.run_state import list_states
+from tests.fuzz.faults import contents
+from tests.training.small_runs import configure, write_corpus
 
 OF_A_USER = {
     "README.md": "# My project\n",

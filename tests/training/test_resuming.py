@@ -17,8 +17,8 @@ from dragoman.config import (
     TextConfig,
     ValidationConfig,
 )
-from dragoman.model import precision as precision_module
-from dragoman.training.state import list_states
+from dragoman.runtime import device as precision_module
+from dragoman.training.run_state import list_states
 from dragoman.training.trainer import Trainer
 
 from .interruptions import Crash, before_each_step, crash_before, interrupt_after, interrupt_in_validation, same_runs

@@ -23,7 +23,7 @@ from dragoman.config import (
     ValidationConfig,
 )
 from dragoman.training import trainer as trainer_module
-from dragoman.training.state import list_states, settings_digest
+from dragoman.training.run_state import list_states, settings_digest
 from dragoman.training.step import Share, Stepper
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validator
@@ -150,7 +150,7 @@ def test_a_full_disk_while_saving_leaves_the_last_checkpoint(folder: Path, monke
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.files.os.fsync", full)
+        patch.setattr("dragoman.runtime.files.os.fsync", full)
         with pytest.raises(DragomanError, match="No space left"):
             train(configure(folder, max_steps=10))
     assert (folder / "run" / "model.safetensors").read_bytes() == model

@@ -1,0 +1,61 @@
+"""`dragoman demo`: the whole path on the phrasebook that the package ships, in a few minutes on a laptop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.cli.options import DemoConfig
+from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.evaluation.scores import evaluate
+from dragoman.inference.translator import Translator
+from dragoman.presets import model_preset
+from dragoman.runtime.console import say
+from dragoman.runtime.device import choose_device
+from dragoman.text.corpus import read_pairs
+from dragoman.text.phrasebook import write_phrasebook
+from dragoman.train import run_training
+
+_GREETING = "Hello world"
+_SHOWN = 8
+
+
+def demo(config: DemoConfig) -> int:
+    """Write the phrasebook, train on it, score unseen sentences, translate some; returns the exit code."""
+    out = Path(config.out)
+    phrasebook, model = out / "phrasebook", out / "en-fr"
+    if not (phrasebook / "test.fr").is_file():  # the last file to be written
+        write_phrasebook(phrasebook)
+    outcome = run_training(demo_training(phrasebook, model))
+    if outcome.reason == "interrupted":
+        say(f"stopped after step {outcome.progress.step:,}; run it again to continue")
+        return 128 + outcome.signal
+    translator = Translator.load(model, choose_device("auto"))
+    pairs = list(read_pairs([str(phrasebook / "test")], "en", "fr"))
+    translations = [t.text for t in translator.translate([source for source, _ in pairs])]
+    scores = evaluate(translations, [target for _, target in pairs], "fr")
+    print(f"{len(pairs):,} sentences it has never seen: BLEU {scores.bleu:.1f}  {scores.bleu_signature}\n")
+    shown = [_GREETING, *(source for source, _ in pairs[:_SHOWN])]
+    for source, translation in zip(shown, translator.translate(shown), strict=True):
+        print(f"  {source}\n    → {translation.text}")
+    another = next(source for source, _ in pairs[_SHOWN:] if "'" not in source)  # a shell would stumble over one
+    print(f"\nYour turn:  echo '{another}' | dragoman translate {model}")
+    return 0
+
+
+def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
+    """The training run of the demo; reads well as an example of a run set up in Python."""
+    tiny = model_preset("tiny")
+    return TrainConfig(
+        source="en",
+        target="fr",
+        train=[str(phrasebook / "train")],
+        valid=[str(phrasebook / "valid")],
+        out=str(model),
+        preset="tiny",
+        max_steps=800,
+        model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.1),
+        text=TextConfig(vocab_size=2000),
+        optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=3072),
+        validation=ValidationConfig(every=200, max_lines=250, keep_last=1),
+    )

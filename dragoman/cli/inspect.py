@@ -1,0 +1,155 @@
+"""The verbs that show: what is wrong with a text, one translation from the inside, the Transformer's pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from dragoman.cli.options import CheckConfig, FiguresConfig, InspectConfig
+from dragoman.corpus_check.check import Diagnosis, examine_text
+from dragoman.figures import attention
+from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
+from dragoman.figures.style import new_figure, styled
+from dragoman.inference.translator import Translator
+from dragoman.inspection.record import Inspection
+from dragoman.inspection.terminal import render_text
+from dragoman.interop.manifest import not_for_reports
+from dragoman.runtime.console import say
+from dragoman.runtime.device import choose_device, use_bf16
+from dragoman.runtime.files import make_folder, prepare_reports, write_atomically
+from dragoman.text.corpus import locate
+
+_PAGE = "inspection.html"
+_COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
+
+
+def check(config: CheckConfig) -> int:
+    """Examine parallel text and print what is wrong; returns the exit code: 1 where training could not read it."""
+    corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
+    prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
+    diagnosis = _examine(config)
+    if config.json:
+        content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(Path(config.json), content.encode())
+        _report([Path(config.json)])
+    text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
+    for severity, colour in _COLOURS.items():
+        text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
+    if sys.stdout.isatty():
+        Console().print(text, soft_wrap=True)
+    else:
+        print(text.plain)
+    return 0 if diagnosis.usable else 1
+
+
+def _examine(config: CheckConfig) -> Diagnosis:
+    """Examine, with a bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("counting", total=None)
+
+        def tell(done: int, total: int) -> None:
+            about = f"examining {total:,} pairs" if total else f"counting: {done:,}"
+            progress.update(task, completed=done, total=total or None, description=about)
+
+        return examine_text(
+            config.train, config.source, config.target, config.valid, config.test, config.examples, tell
+        )
+
+
+def inspect(config: InspectConfig) -> int:
+    """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
+    out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
+    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, not_for_reports(Path(config.folder)))
+    page, record, arrays = (Path(name) if name else None for name in (out, config.json, config.npz))
+    if config.png:
+        make_folder(Path(config.png))
+    inspection = _inspected(config)
+    if page:
+        write_atomically(page, inspection.to_html().encode())
+        _report([page])
+    if record:
+        inspection.save_json(record)
+        _report([record])
+    if arrays:
+        inspection.save_npz(arrays)
+        _report([arrays])
+    if config.png:
+        _report(save_attention(inspection, Path(config.png)))
+    if config.text:  # last: its reader may go away
+        color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(render_text(inspection, shutil.get_terminal_size().columns, color))
+    return 0
+
+
+def _inspected(config: InspectConfig) -> Inspection:
+    """Translate as `translate` would, and say where it would not."""
+    device = choose_device(config.device)
+    translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
+    inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
+    if config.long == "split" and len(inspection.source_pieces) > translator.longest_source:
+        say(
+            f"the sentence has {len(inspection.source_pieces):,} subwords, more than any in training "
+            f"({translator.longest_source:,}): translate would split it and translate its parts"
+        )
+    return inspection
+
+
+def figures(config: FiguresConfig) -> int:
+    """Draw the pictures into a folder; returns the exit code."""
+    maps = None
+    if config.model:
+        maps = maps_of(Translator.load(config.model).inspect(config.sentence))
+    _report(save_gallery(Path(config.out), (config.format,), config.dpi, maps))
+    return 0
+
+
+def maps_of(inspection: Inspection) -> TranslatorMaps:
+    """An inspection's attention, labelled, as the figures take it."""
+    source = inspection.labels(inspection.source_pieces, 0)
+    return TranslatorMaps(inspection.maps, source, *map(inspection.labels, (inspection.inputs, inspection.outputs)))
+
+
+def save_attention(inspection: Inspection, out: Path) -> list[Path]:
+    """Draw every attention block, a PNG each with a map for every head, and one overview.
+
+    Args:
+        inspection: what Translator.inspect returned.
+        out: the folder; made if need be.
+
+    Returns:
+        The files.
+
+    Raises:
+        DragomanError: a file can't be written.
+    """
+    make_folder(out)
+    maps = maps_of(inspection)
+    paths = []
+    for name, weights in inspection.maps.items():
+        queries, keys = maps.labels(name)
+        with styled():
+            figure = new_figure(attention.attention_heads_size(len(weights), queries, keys))
+            attention.attention_heads(figure, weights, queries, keys, attention.block_in_words(name))
+        paths.append(out / f"{name}.png")
+        save_figure(figure, paths[-1])
+    with styled():
+        heads = max(len(weights) for weights in inspection.maps.values())
+        figure = new_figure(attention.attention_overview_size(len(inspection.maps), heads))
+        attention.attention_overview(figure, inspection.maps)
+    paths.append(out / "overview.png")
+    save_figure(figure, paths[-1])
+    return paths
+
+
+def _report(written: list[Path]) -> None:
+    for path in written:
+        say(f"wrote {path}")

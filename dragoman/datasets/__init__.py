@@ -1,0 +1,1 @@
+"""Public parallel texts, and the parts that a text is split into."""

@@ -1,0 +1,1 @@
+"""What the machine and the system offer: devices, memory, files, the terminal."""

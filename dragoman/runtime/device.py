@@ -1,0 +1,95 @@
+"""Where to compute, and in which precision."""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from dragoman.config import DragomanError, require
+from dragoman.runtime.allocator import is_out_of_memory
+
+_AMPERE = 8  # the generation from which on NVIDIA's cards multiply in bf16; those before it imitate that slowly
+_TRIALS, _PATIENCE = 7, 0.2  # products, and seconds after which those that were made must do
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU.
+
+    Raises:
+        ConfigError: this is no name of a device.
+        DragomanError: there is no such device here, or no memory left on it.
+    """
+    known = re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?|mps(:0)?", name)
+    require(known is not None, f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        if is_out_of_memory(error):
+            raise DragomanError(f"device {name!r} has no memory left: other programs are using it") from None
+        raise DragomanError(f"device {name!r} is not available here; use auto, cpu, cuda, cuda:N or mps") from None
+    return device
+
+
+def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, before: object = None) -> bool:
+    """Whether to compute matrix products in bf16; auto asks the hardware.
+
+    Args:
+        precision: what is wanted.
+        device: where.
+        before: what describe_precision said when the run began; on such a device auto keeps to it, because measured
+            again it might choose otherwise.
+    """
+    if precision != "auto":
+        return precision == "bf16"
+    for choice in (False, True):
+        if before == describe_precision(choice, device):
+            return choice
+    if device.type == "cuda":
+        return torch.version.hip is not None or torch.cuda.get_device_capability(device)[0] >= _AMPERE
+    return device.type == "cpu" and _product_seconds(torch.bfloat16) < 0.67 * _product_seconds(torch.float32)
+
+
+def describe_precision(bf16: bool, device: torch.device) -> str:
+    """What was chosen, and where."""
+    return f"{'bf16' if bf16 else 'fp32'} on {device.type}"
+
+
+def describe_device(device: torch.device) -> str:
+    """The processor behind a device, of a CPU with the threads in use."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    threads = torch.get_num_threads()
+    return processor() + (f", {threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else "")
+
+
+def processor() -> str:
+    """The CPU's name."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(errors="replace").splitlines() if information.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _product_seconds(dtype: torch.dtype) -> float:
+    """Time of a matrix product on this CPU, the least of a few: processors without bf16 units emulate it slowly.
+
+    The first one does not count, because its code has to be made; and others may be at work on the same processor.
+    """
+    a, b = torch.ones(512, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
+    a @ b
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < _TRIALS and sum(times) < _PATIENCE):
+        start = time.perf_counter()
+        a @ b
+        times.append(time.perf_counter() - start)
+    return min(times)

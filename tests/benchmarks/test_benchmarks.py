@@ -1,0 +1,377 @@
+"""The speed benchmark's own parts: what it compares must be the same work, and who fails must not stop the others."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from dragoman import ModelConfig, SearchConfig, Transformer, Translator
+from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig
+from dragoman.presets import model_preset
+from dragoman.text.subwords import Vocabulary
+from dragoman.training.loss import label_smoothed_cross_entropy
+from tests.sample_run import sentences
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import speed
+from peers import batches, convert, decoding_contest, rounds, sessions, training_contest
+from peers.annotated import AnnotatedTransformer, smoothed_divergence
+from peers.protocol import PeerError, Worker
+from peers.settings import Settings
+from peers.shape import Shape, step_flops
+from peers.stepping import smoothed_cross_entropy, torch_step
+from peers.text import choose_batches, prepare
+from peers.torch_transformer import TorchTransformer
+
+CONFIG = ModelConfig(
+    d_model=16,
+    d_ff=24,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_decoder_layers=2,
+    max_length=64,
+    source_vocab_size=300,
+    target_vocab_size=300,
+)
+SHAPE = training_contest.shape_of(CONFIG)
+FAKE = """
+import sys
+from peers.protocol import serve
+
+class Session:
+    def __init__(self, request):
+        self.facts = {"name": request["name"], "versions": {}}
+        self.count = 0
+
+    def measure(self, request):
+        print("a library that prints")
+        self.count += 1
+        if request["do"] == "fail":
+            raise ValueError("no such thing\\nand more")
+        if request["do"] == "die":
+            sys.exit("gone")
+        if request["do"] == "sleep":
+            import time
+            time.sleep(60)
+        return {"count": self.count, "ü": "ß"}
+
+serve(Session)
+"""
+
+
+def random_model() -> Transformer:
+    torch.manual_seed(3)
+    model = Transformer(CONFIG).eval()
+    for parameter in model.parameters():  # biases and LayerNorms must matter
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def plain_weights(model: Transformer) -> dict[str, Tensor]:
+    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    return weights | {convert.POSITIONS: model.source_positions.table.clone()}
+
+
+def example() -> batches.Arrays:
+    source = np.array([[7, 8, 9, EOS], [5, EOS, PAD, PAD]])
+    target = np.array([[11, 12, EOS, PAD], [13, 14, 15, EOS]])
+    return batches.Arrays(
+        source, np.concatenate((np.full((2, 1), BOS), target[:, :-1]), axis=1) * (target != PAD), target
+    )
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module `fake_worker`, for `python -m`."""
+    (tmp_path / "fake_worker.py").write_text(FAKE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(rounds, "_PAUSE", 0.0)
+    return tmp_path
+
+
+def contest(fake: Path, names: list[str], said: list[str]) -> rounds.Contest:
+    people = [rounds.Competitor(name, name, "fake_worker", {"name": name}) for name in names]
+    return rounds.Contest(people, {"task": "anything"}, fake, 1, said.append)
+
+
+def test_the_workers_know_the_packages_constants() -> None:
+    assert (batches.PAD, batches.UNK, batches.BOS, batches.EOS) == (PAD, UNK, BOS, EOS)
+    defaults = OptimizerConfig()
+    assert (defaults.beta1, defaults.beta2) == batches.BETAS
+    assert (defaults.epsilon, defaults.clip_norm) == (batches.EPSILON, batches.CLIP_NORM)
+    assert defaults.label_smoothing == batches.LABEL_SMOOTHING
+
+
+def test_a_file_of_batches_holds_what_was_written(tmp_path: Path) -> None:
+    batches.write_batches(tmp_path / "some.npz", [example(), example()])
+    read = batches.read_batches(tmp_path / "some.npz")
+    assert len(read) == 2
+    for name in ("source", "target_input", "target_output"):
+        assert (getattr(read[1], name) == getattr(example(), name)).all()
+    assert read[0].num_tokens == 7
+
+
+def test_batches_come_from_the_whole_range_of_lengths(tmp_path: Path) -> None:
+    for part, count in (("train", 400), ("val", 4)):
+        for side, language in enumerate(("en", "de")):
+            lines = [f"{pair[side]} " * (1 + i % 8) for i, pair in enumerate(sentences(count))]
+            (tmp_path / f"{part}.{language}").write_text("\n".join(lines) + "\n")
+    store = prepare(tmp_path, tmp_path / "work").train
+    chosen = choose_batches(store, 3, limit=512)
+    widths = [max(batch.source.shape[1], batch.target_output.shape[1]) for batch in chosen]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[-1]
+    for batch in chosen:
+        assert batch.source.shape[1] % 4 == 0
+        assert len(batch.source) * batch.source.shape[1] <= 4096
+        assert (batch.target_input[:, 0] == BOS).all()
+
+
+def test_operations_are_counted_as_by_hand() -> None:
+    shape = Shape(2, 3, 1, 1, 1, 0.0, vocab_size=5, max_length=8, layer_norm_eps=1e-5)
+    batch = batches.Arrays(np.array([[4, EOS, PAD]]), np.array([[BOS, 4, 4]]), np.array([[4, 4, EOS]]))  # S 2, T 3
+    encoder = 2 * (4 * 2 * 2 + 2 * 2 * 3)  # two tokens: four projections, two of the feed-forward network
+    decoder = 3 * (4 * 2 * 2 + 2 * 2 * 2 + 2 * 2 * 3)  # three: self-attention, two of the cross-attention's four, …
+    memory = 2 * (2 * 2 * 2)  # the other two, on the source
+    softmax = 3 * 2 * 5
+    attention = 2 * 2 * (2 * 2 + 3 * 3 + 3 * 2)  # two products of width 2
+    assert step_flops(shape, [batch]) == 6 * (encoder + decoder + memory + softmax + attention)
+    assert step_flops(shape, [batch, batch]) == 2 * step_flops(shape, [batch])
+
+
+def test_the_annotated_transformer_is_the_same_function() -> None:
+    model, peer, arrays = random_model(), AnnotatedTransformer(SHAPE).eval(), example()
+    peer.load_state_dict(convert.to_annotated(plain_weights(model)))
+    source, target_input = torch.from_numpy(arrays.source), torch.from_numpy(arrays.target_input)
+    real = torch.from_numpy(arrays.target_output) != PAD
+    ours, theirs = model(source, target_input).log_softmax(dim=-1), peer(source, target_input)
+    torch.testing.assert_close(theirs[real], ours[real], rtol=1e-4, atol=1e-4)
+
+
+def test_torchs_transformer_is_the_same_function() -> None:
+    model, peer, arrays = random_model(), TorchTransformer(SHAPE).eval(), example()
+    peer.load_state_dict(convert.to_torch(plain_weights(model)))
+    source, target_input = torch.from_numpy(arrays.source), torch.from_numpy(arrays.target_input)
+    real = torch.from_numpy(arrays.target_output) != PAD
+    ours = model(source, target_input)
+    torch.testing.assert_close(peer(source, target_input)[real], ours[real], rtol=1e-4, atol=1e-4)
+    peer.train()  # another path through PyTorch; without dropout the same
+    peer.dropout.p = 0.0
+    dropouts = [m for m in peer.modules() if isinstance(m, torch.nn.Dropout)]
+    assert sum(m.p > 0 for m in dropouts) == 2 + 3 * 2, "sub-layers' outputs alone are dropped"
+    for module in dropouts:
+        module.p = 0.0
+    torch.testing.assert_close(peer(source, target_input)[real], ours[real], rtol=1e-4, atol=1e-4)
+
+
+def test_the_losses_are_the_same_or_nearly() -> None:
+    torch.manual_seed(5)
+    logits, target = torch.randn(2, 4, 300), torch.from_numpy(example().target_output)
+    loss, count = label_smoothed_cross_entropy(logits, target, batches.LABEL_SMOOTHING)
+    assert float(smoothed_cross_entropy(logits, target)) == pytest.approx(float(loss) / count, rel=1e-5)
+    # The Annotated Transformer's divergence lacks the smoothed targets' own entropy and gives PAD no share.
+    eps, others = batches.LABEL_SMOOTHING, 298
+    entropy = -(1 - eps) * math.log(1 - eps) - eps * math.log(eps / others)
+    divergence = float(smoothed_divergence(logits.log_softmax(dim=-1), target))
+    assert divergence + entropy == pytest.approx(float(loss) / count, rel=0.01)
+
+
+def test_a_step_of_plain_pytorch_learns() -> None:
+    torch.manual_seed(1)
+    model = TorchTransformer(SHAPE)
+
+    def loss(source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
+        return smoothed_cross_entropy(model(source, target_input), target_output)
+
+    ids = [torch.from_numpy(x) for x in (example().source, example().target_input, example().target_output)]
+    before = loss(*ids).item()
+    session = sessions.TrainingSession(torch_step(model.parameters(), loss, bf16=False), [example()], {})
+    answers = [session.measure({"do": "steps"}) for _ in range(20)]
+    assert loss(*ids).item() < before
+    assert answers[0]["tokens"] == 7
+    assert answers[0]["seconds"] > 0
+
+
+def test_a_worker_answers_whatever_libraries_print(fake: Path) -> None:
+    command = [sys.executable, str(fake / "fake_worker.py")]
+    path = {"PYTHONPATH": str(rounds.BENCHMARKS)}
+    with Worker("fake", command, path, fake / "log.txt") as worker:
+        assert worker.ask({"name": "x"}, 60)["name"] == "x"
+        assert worker.ask({"do": "measure"}, 60) == {"count": 1, "ü": "ß"}
+        with pytest.raises(PeerError, match=r"^fake is left out: ValueError: no such thing \(see .*log\.txt\)$"):
+            worker.ask({"do": "fail"}, 60)
+        with pytest.raises(PeerError, match="fake is left out: gone"):
+            worker.ask({"do": "die"}, 60)
+        with pytest.raises(PeerError, match="gone"):
+            worker.ask({"do": "measure"}, 60)
+    with Worker("slow", command, path, fake / "log.txt") as worker:
+        worker.ask({"name": "x"}, 60)
+        with pytest.raises(PeerError, match="ended by signal 9"):
+            worker.ask({"do": "sleep"}, 0.2)
+    with pytest.raises(PeerError, match="nowhere does not start"):
+        Worker("absent", ["/nowhere"], {}, fake / "log.txt")
+
+
+def test_who_fails_is_left_out_and_the_others_go_on(fake: Path) -> None:
+    said: list[str] = []
+    people = [rounds.Competitor("joey", "joey", "fake_worker", joeynmt=True)]
+    people += [rounds.Competitor(name, name, "fake_worker", {"name": name}) for name in ("a", "b")]
+    people += [rounds.Competitor("c", "c", "no_such_module")]
+    with rounds.Contest(people, {}, fake, 1, said.append) as found:
+        assert found.names == ["a", "b"]
+        assert len(said) == 2
+        assert "joeynmt/bin/python does not start" in said[0]
+        assert "no_such_module" in said[1]
+        assert found.go_round(["a", "b", "c"], {"do": "measure"}).keys() == {"a", "b"}
+        assert found.ask("a", {"do": "fail"}) is None
+        assert found.go_round(["a", "b"], {"do": "measure"})["b"]["count"] == 2
+        assert found.names == ["b"]
+    assert len(said) == 3
+
+
+def test_medians_and_ratios() -> None:
+    rows = {"ours": rounds.summary([30.0, 10.0, 20.0]), "theirs": rounds.summary([5.0, 4.0, 7.0])}
+    assert rows["ours"] == {"median": 20.0, "min": 10.0, "max": 30.0, "repeats": [30.0, 10.0, 20.0]}
+    rounds.add_ratios(rows, {"ratio": "ours", "other": "absent"}, more_is_better=True)
+    assert (rows["theirs"]["ratio"], rows["ours"]["ratio"]) == (4.0, 1.0)
+    assert "other" not in rows["theirs"]
+    rounds.add_ratios(rows, {"ratio": "ours"}, more_is_better=False)
+    assert rows["theirs"]["ratio"] == 0.25
+
+
+def test_decoding_sessions_translate_all_lines_or_a_hundred() -> None:
+    sources = [f"line {number}" for number in range(120)]
+    session = sessions.DecodingSession(lambda lines, beam: [f"{beam} {line}" for line in lines], sources, {})
+    assert session.measure({"beam": 4, "each": False})["lines"] == [f"4 line {number}" for number in range(120)]
+    answer = session.measure({"beam": 1, "each": True})
+    assert answer["lines"] == [f"1 line {number}" for number in range(100)]
+    assert answer["milliseconds"] > 0
+
+
+def test_sorted_batches_give_the_results_in_order() -> None:
+    sizes: list[int] = []
+
+    def translate(some: list[list[int]]) -> list[list[int]]:
+        sizes.append(len(some))
+        assert [len(ids) for ids in some] == sorted((len(ids) for ids in some), reverse=True)
+        return [[*ids, 1] for ids in some]
+
+    sources = [[number] * (number % 5 + 1) for number in range(7)]
+    assert sessions.in_sorted_batches(translate, sources, 3) == [[*ids, 1] for ids in sources]
+    assert sizes == [3, 3, 1]
+
+
+def settings(folder: Path, **changes: object) -> Settings:
+    options = speed.parse([str(folder), "--work", str(folder), "--model", str(folder / "model"), "--threads", "2"])
+    found = speed.settings_from(options)
+    return Settings(**{**found.__dict__, **changes})  # type: ignore[arg-type]
+
+
+def test_every_peer_competes_in_what_it_can_do(tmp_path: Path) -> None:
+    names = [competitor.name for competitor in decoding_contest.competitors(settings(tmp_path))]
+    assert len(names) == len(set(names)) == 9
+    assert "ctranslate2 int8 2x1" in names
+    chosen = decoding_contest.competitors(settings(tmp_path, peers=("marian",), precisions=("bf16",)))
+    assert [competitor.name for competitor in chosen] == ["dragoman bf16", "marian bf16"]
+    assert decoding_contest.modes_of("ctranslate2 int8 1x2") == list(decoding_contest.MODES)
+    assert decoding_contest.modes_of("ctranslate2 int8 2x1") == list(decoding_contest.MODES)
+    assert len(decoding_contest.modes_of("joeynmt fp32")) == 2
+
+
+def test_other_work_is_told(tmp_path: Path) -> None:
+    said: list[str] = []
+    rows = {"dragoman fp32": {"equal_lines": 1.0}, "x fp32": {"equal_lines": 0.98}, "y bf16": {"equal_lines": 0.5}}
+    found = decoding_contest.equal_work(rows, settings(tmp_path, report=said.append))
+    assert found == {"dragoman fp32": True, "x fp32": False}
+    assert said == ["x fp32 does other work: only 98.0% of its lines at beam 1 are Dragoman's"]
+
+
+def test_tables_fit_a_terminal() -> None:
+    row = {"median": 12345.6, "min": 11111.1, "max": 22222.2, "bleu": 34.56, "equal_lines": 0.9931}
+    rows = {"ctranslate2 int8 2x1": row | {"ratio_fp32": 123.45, "ratio_bf16": 0.01}}
+    more = {"ratio_fp32": "×fp32", "ratio_bf16": "×bf16", "bleu": "BLEU", "equal_lines": "equal"}
+    with speed.CONSOLE.capture() as capture:
+        speed.CONSOLE.print(speed.table("Title", "lines/s", rows, more))
+    assert "ctranslate2 int8 2x1" in capture.get()
+    assert "11,111–22,222" in capture.get()
+    assert "…" not in capture.get()
+    assert max(map(len, capture.get().splitlines())) <= 80
+
+
+def plain_model(tmp_path: Path) -> tuple[Translator, Path]:
+    """A random model as its folder, and as export makes it for the peers."""
+    pairs = sentences(40)
+    vocabulary = Vocabulary.learn(([s for s, _ in pairs], [t for _, t in pairs]), TextConfig(vocab_size=300))
+    assert len(vocabulary.source) == CONFIG.source_vocab_size
+    folder = ModelFolder(random_model(), vocabulary, Direction("en", "de"))
+    folder.save(tmp_path / "model")
+    plain, _ = decoding_contest.make_model(settings(tmp_path, report=lambda line: None))
+    return Translator.load(tmp_path / "model"), plain
+
+
+def test_the_exported_model_is_complete(tmp_path: Path) -> None:
+    _, plain = plain_model(tmp_path)
+    shape, weights = convert.read_plain(plain)
+    assert shape == SHAPE
+    inside = [name for name in weights if name not in (convert.EMBEDDING, convert.POSITIONS)]
+    assert len(list(convert.of_layers(weights))) == len(inside)
+    for state in (convert.to_marian(weights), convert.to_joeynmt(weights)):
+        tensors = [t for name, t in state.items() if ".layers." in name]
+        assert sum(t.numel() for t in tensors) == sum(weights[name].numel() for name in inside)
+    embedding = convert.to_joeynmt(weights)["src_embed.lut.weight"]
+    assert (embedding[PAD] == weights[convert.EMBEDDING][UNK]).all()
+
+
+def test_marian_translates_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from peers import marian
+
+    translator, plain = plain_model(tmp_path)
+    check_translations(translator, plain, marian.prepare_decoding)
+
+
+def test_ctranslate2_translates_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2")
+    from peers import ctranslate2_peer
+
+    translator, plain = plain_model(tmp_path)
+    check_translations(translator, plain, ctranslate2_peer.prepare)
+
+
+def check_translations(translator: Translator, plain: Path, prepare_peer: object) -> None:
+    """One line at a time: then the limits of the lengths are the same, too, which random models run into."""
+    sources = [source for source, _ in sentences(6)]
+    request = {"task": "decoding", "plain": str(plain), "precision": "fp32", "workers": 1, "threads": 1}
+    request |= {"sources": sources, "beams": [1, 4], "length_penalty": 0.0}
+    session = prepare_peer(request)  # type: ignore[operator]
+    for beam in (1, 4):
+        found = translator.translate(sources, SearchConfig(beam=beam, length_penalty=0.0, batch_tokens=1))
+        assert session.measure({"beam": beam, "each": True})["lines"] == [t.text for t in found]
+
+
+def test_marians_logits_are_the_same() -> None:
+    pytest.importorskip("transformers")
+    from peers import marian
+
+    model, arrays = random_model(), example()
+    peer = marian.MarianMTModel(marian.marian_config(SHAPE)).eval()
+    peer.load_state_dict(convert.to_marian(plain_weights(model)))
+    source, target_input = torch.from_numpy(arrays.source), torch.from_numpy(arrays.target_input)
+    real = torch.from_numpy(arrays.target_output) != PAD
+    logits = peer(source, attention_mask=source != PAD, decoder_input_ids=target_input).logits
+    torch.testing.assert_close(logits[real], model(source, target_input)[real], rtol=1e-4, atol=1e-4)
+    assert sum(p.numel() for p in peer.parameters() if p.requires_grad) == model.num_parameters
+
+
+def test_presets_can_be_compared() -> None:
+    for size in speed.SIZES:
+        assert training_contest.shape_of(model_preset(size)).d_model == model_preset(size).d_model
+        assert size in training_contest.BATCHES

@@ -1,0 +1,69 @@
+"""Results of recipes: seeds that ran on different machines come together, runs of different systems do not."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import recipes
+
+
+def result(seed: int, bleu: float, machine: str) -> dict[str, Any]:
+    """What is stored of one run."""
+    run = {
+        "scores": {"bleu": bleu, "bleu_signature": "nrefs:1"},
+        "text": {"name": "test", "lines": 2, "sha256": "11"},
+        "weights": f"weights of seed {seed}",
+        "command": f"train {seed} on {machine}",
+        "search": {"beam": 5},
+        "training text (SHA-256)": "22",
+        "precision": "bf16",
+        "seed": seed,
+        "whole run": {"steps": 9, "minutes": 1.5, "on": machine, "settings (SHA-256)": "33"},
+    }
+    scores = {"bleu": {"mean": bleu, "runs": 1}}
+    result = {"scores": scores, "runs": [run]}
+    return {"commands": [run["command"]], "hardware": [{"processor": machine}], "recipe": {}, "result": result}
+
+
+def test_seeds_of_several_machines_come_together() -> None:
+    stored = recipes.with_earlier(result(3, 42.0, "fast"), result(1, 40.0, "slow"))
+    stored = recipes.with_earlier(result(2, 41.5, "fast"), stored)
+    assert [run["seed"] for run in stored["result"]["runs"]] == [1, 2, 3]
+    spread = stored["result"]["scores"]["bleu"]
+    assert spread["runs"] == 3
+    assert spread["mean"] == pytest.approx(statistics.fmean([40, 41.5, 42]))
+    assert spread["standard deviation"] == pytest.approx(statistics.stdev([40, 41.5, 42]))
+    assert stored["commands"] == ["train 1 on slow", "train 2 on fast", "train 3 on fast"]
+    assert stored["hardware"] == [{"processor": "slow"}, {"processor": "fast"}]
+
+
+def test_a_seed_that_ran_again_takes_the_place_of_its_earlier_run() -> None:
+    stored = recipes.with_earlier(result(1, 41.0, "fast"), result(1, 40.0, "slow"))
+    assert stored == result(1, 41.0, "fast")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"text": {"name": "test", "lines": 2, "sha256": "12"}},
+        {"search": {"beam": 4}},
+        {"training text (SHA-256)": "23"},
+        {"precision": "fp32"},
+        {"scores": {"bleu": 40.0, "bleu_signature": "nrefs:2"}},
+        {"whole run": {"steps": 9, "minutes": 1.5, "on": "slow", "settings (SHA-256)": "34"}},
+        {"whole run": {"steps": 8, "minutes": 1.5, "on": "slow", "settings (SHA-256)": "33"}},
+        {"whole run": {"steps": 9, "on": "slow", "settings (SHA-256)": "33", "changed on the way": "x was 1"}},
+    ],
+)
+def test_runs_of_another_system_are_left_out(change: dict[str, Any]) -> None:
+    before = copy.deepcopy(result(1, 40.0, "slow"))
+    before["result"]["runs"][0] |= change
+    assert recipes.with_earlier(result(2, 41.0, "fast"), before) == result(2, 41.0, "fast")

@@ -1,0 +1,17 @@
+"""A model with a text to prove its exports on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.small_models import LINES, small_model
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    small_model().save(tmp_path / "model")
+    (tmp_path / "valid.en").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "valid.ne").write_text("".join(f"{line[::-1]}\n" for line in LINES))
+    return tmp_path / "model"

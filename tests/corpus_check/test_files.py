@@ -1,0 +1,207 @@
+"""What the doctor says of files: their lengths, bytes, rows and forms."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import gzip
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import DragomanError
+from dragoman.corpus_check.check import examine_text
+from dragoman.corpus_check.reasons import Flag
+from dragoman.text.corpus import Pair, read_pairs
+from tests.corpus_check.diagnoses import PLACE, examine, only, places, replaced, save
+
+
+def test_line_counts_that_differ_with_the_place(clean: list[Pair], tmp_path: Path) -> None:
+    path = save(tmp_path, replaced(clean, (20, ("", clean[20][1])), (1990, ("", clean[1990][1]))))
+    lines = (tmp_path / "train.fr").read_text().split("\n")
+    (tmp_path / "train.fr").write_text("\n".join(lines[:1200] + lines[1201:]))
+    diagnosis = examine(path)
+    findings = {finding.reason: finding for finding in diagnosis.findings}
+    assert set(findings) == {"line counts differ", "empty side"}
+    assert not diagnosis.usable
+    assert findings["line counts differ"].severity == "error"
+    near = findings["line counts differ"].examples[0].line
+    assert abs(near - 1201) <= 3
+    assert f"line {near:,}" in findings["line counts differ"].detail
+    assert findings["empty side"].count == 1  # beyond the place, nothing is compared
+    assert diagnosis.pairs == len(diagnosis.flags) == len(clean) - 1
+
+
+def test_bytes_that_are_not_utf8_are_told_and_passed_over(clean: list[Pair], tmp_path: Path) -> None:
+    path = save(tmp_path, replaced(clean, (900, ("", ""))))
+    lines = (tmp_path / "train.fr").read_bytes().split(b"\n")
+    lines[PLACE] = "déjà vu".encode("latin-1")
+    (tmp_path / "train.fr").write_bytes(b"\n".join(lines))
+    diagnosis = examine(path)
+    found = {f.reason: (f.count, places(f)) for f in diagnosis.findings}
+    assert found == {"not UTF-8": (1, [("train.fr", PLACE + 1)]), "empty side": (1, [("train.en", 901)])}
+    assert diagnosis.findings[0].examples[0].remark == "byte 2 is 0xE9, after “d”"
+    assert diagnosis.findings[0].examples[0].texts == ()
+    assert not diagnosis.usable
+
+
+def test_marks_and_line_ends_that_reading_drops_are_notes(clean: list[Pair], tmp_path: Path) -> None:
+    path = save(tmp_path, clean)
+    data = (tmp_path / "train.en").read_bytes()
+    (tmp_path / "train.en").write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n"))
+    diagnosis = examine(path)
+    assert {f.reason: (f.severity, f.count) for f in diagnosis.findings} == {
+        "byte-order mark": ("note", 1), "Windows line ends": ("note", len(clean)),
+    }  # fmt: skip
+    assert not diagnosis.flags.any()
+
+
+def test_rows_that_are_no_pairs(clean: list[Pair], tmp_path: Path) -> None:
+    rows = [f"{s}\t{t}\tCC-BY" for s, t in clean]
+    rows[10], rows[20], rows[30] = "no tab here", rows[20] + "\tmore", "\t".join(clean[30])
+    (tmp_path / "train.tsv").write_text("".join(row + "\n" for row in rows))
+    diagnosis = examine(str(tmp_path / "train.tsv"))
+    assert {f.reason: (f.count, [e.line for e in f.examples]) for f in diagnosis.findings} == {
+        "row without a tab": (1, [11]), "odd number of columns": (2, [21, 31]),
+    }  # fmt: skip
+    assert not diagnosis.usable
+    objects = [json.dumps({"translation": {"en": s, "fr": t}}) for s, t in clean]
+    objects[5], objects[6] = '{"translation": {"en": "a"}}', '{"translation": {"en": "\\ud800", "fr": "b"}}'
+    (tmp_path / "train.jsonl").write_text("\n".join(objects))
+    finding = only(examine(str(tmp_path / "train.jsonl")))
+    assert (finding.reason, [e.line for e in finding.examples]) == ("unreadable JSON", [6, 7])
+
+
+def test_a_spreadsheet_s_quoting_is_told(clean: list[Pair], tmp_path: Path) -> None:
+    pairs = replaced(clean, (11, (f'She said: "{clean[11][0]}"', clean[11][1])))
+    with (tmp_path / "train.tsv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, "excel-tab", lineterminator="\n").writerows(pairs)
+    finding = only(examine(str(tmp_path / "train.tsv")))
+    assert (finding.reason, finding.count, finding.severity) == ("spreadsheet quoting", 1, "warning")
+    assert places(finding) == [("train.tsv", 12)]
+
+
+def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: Path) -> None:
+    path = save(tmp_path, clean)
+    (tmp_path / "valid.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in clean).encode("utf-16-le"))
+    ids = "".join(f"{n}\t{s}\t{n}\t{t}\n" for n, (s, t) in enumerate(clean))
+    (tmp_path / "ids.tsv").write_text(ids)
+    for train, valid, reason, text, said in (
+        (path, str(tmp_path / "valid.tsv"), "not UTF-8 but UTF-16", "validation", "iconv -f utf-16le -t utf-8"),
+        (f"{path}.en", path, "unknown form", "training", f"name their prefix instead: {path}"),
+        (str(tmp_path / "ids.tsv"), path, "unknown form", "training", "cut -f 2,4"),
+    ):
+        diagnosis = examine(train, valid)
+        finding = only(diagnosis)
+        assert (finding.reason, finding.severity, finding.text) == (reason, "error", text)
+        assert said in finding.detail
+        assert not diagnosis.usable
+
+
+def test_zeros_in_many_lines_are_an_error(clean: list[Pair], tmp_path: Path) -> None:
+    diagnosis = examine(save(tmp_path, [(s.replace(" ", "\0", 1), t) for s, t in clean]))
+    assert [(f.reason, f.severity) for f in diagnosis.findings if f.reason == "NUL"] == [("NUL", "error")]
+
+
+def test_the_form_that_json_must_have_is_told_with_the_languages(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"en": "A sentence.", "fr": "Une phrase."}\n{"eng": "A", "fra": "B"}\n')
+    finding = only(examine(str(tmp_path / "t.jsonl")))
+    assert '{"en": "…", "fr": "…"}' in finding.detail
+
+
+@pytest.mark.parametrize("kind", ["prefix", "gz", "tsv", "jsonl"])
+def test_several_corpora_in_a_row_in_any_format(kind: str, clean: list[Pair], tmp_path: Path) -> None:
+    first = save(tmp_path, replaced(clean[:1000], (7, ("", "x"))), "first")
+    second = replaced(clean[1000:], (11, ("a\0b " + clean[1011][0], clean[1011][1])), (500, clean[3]))
+    if kind == "tsv":
+        (tmp_path / "second.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in second))
+        text = str(tmp_path / "second.tsv")
+    elif kind == "jsonl":
+        rows = (json.dumps({"translation": {"fr": t, "en": s}}) for s, t in second)
+        (tmp_path / "second.jsonl").write_text("".join(row + "\n" for row in rows))
+        text = str(tmp_path / "second.jsonl")
+    else:
+        text = save(tmp_path, second, "second")
+        for language in ("en", "fr") if kind == "gz" else ():
+            plain = tmp_path / f"second.{language}"
+            (tmp_path / f"second.{language}.gz").write_bytes(gzip.compress(plain.read_bytes()))
+            plain.unlink()
+    diagnosis = examine([first, text])
+    found = {f.reason: [(Path(e.file).name.split(".")[0], e.line) for e in f.examples] for f in diagnosis.findings}
+    assert found == {"empty side": [("first", 8)], "NUL": [("second", 12)], "duplicate pair": [("second", 501)]}
+    pairs = list(read_pairs([first, text], "en", "fr"))
+    assert len(diagnosis.flags) == len(pairs)
+    flagged = {row: int(diagnosis.flags[row]) for row in np.flatnonzero(diagnosis.flags).tolist()}
+    assert flagged == {7: Flag.EMPTY, 1011: Flag.CHARACTERS, 1500: Flag.DUPLICATE}
+    assert "\0" in pairs[1011][0]
+    assert f"{tmp_path / 'first'}.en, line 4" in str(diagnosis.to_dict())
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)),
+    st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)),
+    st.sampled_from(
+        [("t.en", "t.fr", "t"), ("t.tsv", "", "t.tsv"), ("t.jsonl", "", "t.jsonl"), ("t.en.gz", "t.fr.gz", "t")]
+    ),
+)  # fmt: skip
+def test_any_bytes_are_examined_or_refused_in_a_sentence(one: bytes, two: bytes, names: tuple[str, str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in zip(filter(None, names[:2]), (one, two), strict=False):
+            (Path(folder) / name).write_bytes(data)
+        text = str(Path(folder) / names[2])
+        try:
+            diagnosis = examine_text([text], "en", "fr", [text])
+        except DragomanError as error:
+            sentence = str(error)
+            diagnosis = None
+        if not diagnosis:
+            assert "\n" not in sentence
+            return
+        try:
+            pairs = sum(bool(s.strip() and t.strip()) for s, t in read_pairs([text], "en", "fr"))
+        except DragomanError:
+            assert not diagnosis.usable
+        else:
+            assert diagnosis.usable == bool(pairs)
+            assert len(diagnosis.flags) == pairs
+        assert all(len(line) <= 80 or folder in line for line in diagnosis.describe(80).split("\n"))
+        json.dumps(diagnosis.to_dict())
+
+
+def test_text_of_empty_lines_is_none(tmp_path: Path) -> None:
+    for language in ("en", "fr"):
+        (tmp_path / f"train.{language}").write_text("\n  \n")
+    diagnosis = examine_text([str(tmp_path / "train")], "en", "fr")
+    assert not diagnosis.usable
+    assert {finding.reason: finding.count for finding in diagnosis.findings} == {"no pairs": 1, "empty side": 2}
+    (tmp_path / "train.en").write_text("\na\n")
+    (tmp_path / "train.fr").write_text("\nb\n")
+    assert examine_text([str(tmp_path / "train")], "en", "fr").usable
+
+
+def test_empty_text_and_missing_text(tmp_path: Path) -> None:
+    diagnosis = examine(save(tmp_path, []))
+    finding = only(diagnosis)
+    assert (finding.reason, finding.severity, diagnosis.usable, diagnosis.pairs) == ("no pairs", "error", False, 0)
+    with pytest.raises(DragomanError, match="no such file"):
+        examine(str(tmp_path / "elsewhere"))
+
+
+def test_temporary_files_that_find_no_room_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for language in ("en", "de"):
+        (tmp_path / f"a.{language}").write_text("A sentence.\n")
+
+    def no_room(descriptor: int, start: int, size: int) -> None:
+        assert (start, size) == (0, 2)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", no_room, raising=False)
+    with pytest.raises(DragomanError, match=f"^{tempfile.gettempdir()}: .*No space left.*TMPDIR"):
+        examine_text([str(tmp_path / "a")], "en", "de")

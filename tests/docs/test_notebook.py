@@ -1,0 +1,113 @@
+"""The notebook is clean, and does what it says when it is run from top to bottom."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "dragoman.ipynb"
+FINISHED_DEMO = "DRAGOMAN_DEMO"  # environment variable: a folder that `dragoman demo` has made, to save its training
+KERNEL = "dragoman-tests"
+
+
+def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_the_notebook_is_valid_and_has_no_traces_of_a_run() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata == {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    for cell in notebook.cells:
+        assert not cell.metadata
+        assert re.fullmatch(r"[a-z][a-z-]+", cell.id), "a name, not the random id of an editor"
+    for cell in code_cells(notebook):
+        assert not cell.outputs
+        assert cell.execution_count is None
+
+
+def test_what_the_notebook_imports_exists() -> None:
+    imported = 0
+    for cell in code_cells(nbformat.read(NOTEBOOK, as_version=4)):
+        source = "\n".join(line for line in cell.source.split("\n") if not line.startswith("%"))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dragoman":
+                module = importlib.import_module(node.module or "")
+                for alias in node.names:
+                    if not hasattr(module, alias.name):
+                        importlib.import_module(f"{node.module}.{alias.name}")
+                    imported += 1
+    assert imported >= 10
+
+
+def manager(folder: Path) -> AsyncKernelManager:
+    """Starts the interpreter that runs this test, whatever kernels are installed."""
+    specification = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": KERNEL,
+        "language": "python",
+    }
+    place = folder / "kernels" / KERNEL
+    place.mkdir(parents=True)
+    (place / "kernel.json").write_text(json.dumps(specification))
+    kernels = KernelSpecManager(kernel_dirs=[str(folder / "kernels")], ensure_native_kernel=False)
+    return AsyncKernelManager(kernel_name=KERNEL, kernel_spec_manager=kernels)
+
+
+def outputs(cell: nbformat.NotebookNode, mime: str) -> list[str]:
+    return [output.data[mime] for output in cell.outputs if mime in output.get("data", {})]
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stdout")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_notebook_trains_translates_and_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "jupyter"))  # nobody's own settings
+    work = tmp_path / "work"
+    work.mkdir()
+    if finished := os.environ.get(FINISHED_DEMO):
+        shutil.copytree(finished, work / "demo")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    place = {"metadata": {"path": str(work)}}
+    NotebookClient(notebook, timeout=1700, km=manager(tmp_path), resources=place).execute()  # raises on an error
+
+    cells = {cell.id: cell for cell in code_cells(notebook)}
+    assert re.search(r"step 800: validation BLEU (9\d|100)\.\d", printed(cells["train"]))
+    bleu = re.search(r"^BLEU ([\d.]+)  nrefs:1\|case:mixed", printed(cells["translate"]), re.M)
+    assert bleu
+    assert float(bleu[1]) >= 90.0
+    candidates = re.findall(r"(-\d+\.\d{4}) +([01]\.\d{4})  (\S+)", printed(cells["candidates"]))
+    assert [first for _, _, first in candidates[::3]] == ["Veux-tu", "Voulez-vous", "Voulez-vous"]
+    for first in range(0, 9, 3):
+        scores, probabilities = ([float(row[i]) for row in candidates[first : first + 3]] for i in (0, 1))
+        assert scores == sorted(scores, reverse=True)
+        assert 0.1 < probabilities[0] < 1.0
+        assert max(probabilities) == probabilities[0]
+    (page,) = outputs(cells["inspect"], "text/html")
+    assert page.startswith("<iframe srcdoc=")
+    assert "mesdames" in page
+    looks = [float(weight) for weight in re.findall(r"head \d (\d\.\d\d)", printed(cells["look"]))]
+    assert len(looks) == 8, "two layers of four heads"
+    for name in ("draw-curve", "draw-heads", "draw-ingredients"):
+        (image,) = outputs(cells[name], "image/png")
+        assert len(image) > 10_000
+    assert outputs(cells["hello"], "text/plain") == ["'Bonjour le monde'"]

@@ -1,0 +1,327 @@
+"""The pages that teach: what they tell the reader to type works, and prints what they say it prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from dragoman.cli.main import VERBS, main
+from dragoman.text.corpus import read_pairs
+from dragoman.text.phrasebook import frames, sentences
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TUTORIAL, SEARCH, FIRST, GLOSSARY = (
+    DOCS / f"{name}.md" for name in ("tutorial", "search", "first-translator", "glossary")
+)
+TRAINING = "## Training"  # from this heading on the tutorial takes longer
+ABOUT = re.compile(r"([≈~])((?:\s+-?[\d.]*\d)+)")
+"""Numbers from training, which amplifies rounding: after ≈ they may differ a little, after ~ they may be any."""
+
+
+# ---------------------------------------------------------------------------------------------- the code of a page
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """One piece of Python on a page, and what the page says it prints."""
+
+    line: int
+    code: str
+    printed_at: int
+    printed: str
+
+
+def snippets(text: str) -> Iterator[Snippet]:
+    """The ```python fences of a page; a ```text fence right after one is its output."""
+    pattern = r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?"
+    for found in re.finditer(pattern, text, re.S | re.M):
+        code_line, output_line = (text.count("\n", 0, found.start(group)) + 1 for group in ("code", "printed"))
+        yield Snippet(code_line, found["code"], output_line, found["printed"] or "")
+
+
+def difference(expected: str, actual: str) -> tuple[int, str] | None:
+    """The first line, from 0, at which an output is not the expected one, and how; None where it is."""
+    wanted, got = expected.rstrip("\n").split("\n"), [line.rstrip() for line in actual.rstrip("\n").split("\n")]
+    for number in range(max(len(wanted), len(got))):
+        left, right = (lines[number] if number < len(lines) else "nothing" for lines in (wanted, got))
+        if left != right and not alike(left, right):
+            return number, f"the page says\n    {left}\nbut it prints\n    {right}"
+    return None
+
+
+def alike(left: str, right: str) -> bool:
+    """Whether two lines are equal but for the numbers after ≈ and ~, and those after ≈ are close."""
+    if ABOUT.sub(r"\1", left) != ABOUT.sub(r"\1", right):
+        return False
+    for (sign, wanted), (_, got) in zip(ABOUT.findall(left), ABOUT.findall(right), strict=True):
+        numbers = [[float(number) for number in run.split()] for run in (wanted, got)]
+        if len(numbers[0]) != len(numbers[1]):
+            return False
+        if sign == "≈" and numbers[1] != pytest.approx(numbers[0], rel=0.25, abs=0.1):
+            return False
+    return True
+
+
+def run(page: Path, until: str = "") -> None:
+    """Execute a page from top to bottom, as a reader would, and compare what it prints with what it says.
+
+    Args:
+        page: the page.
+        until: stop at this text.
+    """
+    text = page.read_text(encoding="utf-8")
+    text = text[: text.index(until)] if until else text
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for snippet in snippets(text):
+        code = compile("\n" * (snippet.line - 1) + snippet.code, str(page), "exec", dont_inherit=True)
+        printed = io.StringIO()
+        try:
+            with redirect_stdout(printed):
+                exec(code, namespace)
+        except Exception as error:
+            raise AssertionError(f"{page.name}, line {snippet.line}: {type(error).__name__}: {error}") from error
+        if found := difference(snippet.printed, printed.getvalue()):
+            line, how = found
+            pytest.fail(f"{page.name}, line {(snippet.printed_at if snippet.printed else snippet.line) + line}: {how}")
+
+
+@pytest.fixture(autouse=True)
+def a_reader_s_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder to work in; PyTorch's random numbers as they were afterwards."""
+    monkeypatch.chdir(tmp_path)
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
+def test_the_tutorial_up_to_its_training() -> None:
+    run(TUTORIAL, until=TRAINING)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_tutorial_from_top_to_bottom() -> None:
+    # In a process of its own, as a reader's: what it prints of a trained model must not depend on other tests. It does
+    # depend on the number of threads, which add up sums in another order.
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import tests.docs.test_tutorial as t; t.run(t.TUTORIAL)"
+    command = [sys.executable, "-c", program, str(Path(__file__).resolve().parents[2])]
+    two = os.environ | {"OMP_NUM_THREADS": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=two)
+    assert done.returncode == 0, done.stderr
+    picture = Path("soixante-douze.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_the_page_about_search() -> None:
+    run(SEARCH)
+
+
+@pytest.mark.parametrize("page", [TUTORIAL, SEARCH], ids=lambda page: page.stem)
+def test_every_output_on_a_page_is_that_of_a_snippet(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    checked = [snippet for snippet in snippets(text) if snippet.printed]
+    assert len(checked) == len(re.findall(r"^```text$", text, re.M)) > 5
+
+
+# --------------------------------------------------------------------------------------- that a difference is found
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", r"page.md, line 6: the page says\n    3\nbut.*\n    2"),
+        ("\n```python\nprint(1)\nprint(2)\n```\n\n```text\n1\n```\n", r"line 9: .*\n    nothing\n.*\n    2"),
+        ("```python\nprint(1)\n```\n", r"line 2: "),
+        ("```python\nprint('loss ≈ 1.5')\n```\n\n```text\nloss ≈ 1.0\n```\n", r"line 6: "),
+        ("```python\nprint('a ≈ 1.0')\n```\n\n```text\nb ≈ 1.0\n```\n", r"line 6: "),
+        ("```python\nprint('a ~ 1.0 2.0')\n```\n\n```text\na ~ 1.0\n```\n", r"line 6: "),
+        ("```python\nprint('a ≈ 1.0 2.0')\n```\n\n```text\na ≈ 1.0\n```\n", r"line 6: "),
+        ("\n\n```python\nx = 1\nnosuchname\n```\n", r"line 4: NameError"),
+    ],
+)
+def test_a_page_that_says_something_wrong_is_named_with_the_line(tmp_path: Path, page: str, message: str) -> None:
+    (tmp_path / "page.md").write_text(page, encoding="utf-8")
+    with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
+        run(tmp_path / "page.md")
+
+
+def test_numbers_after_the_signs_may_differ(tmp_path: Path) -> None:
+    code, output = "print('a ≈   1.02 0.1, b ≈ 199 of 200, c ~ 7')", "a ≈ 1.00 0.05, b ≈ 200 of 200, c ~ 1"
+    page = f"```python\n{code}\n```\n\n```text\n{output}\n```\n"
+    (tmp_path / "page.md").write_text(page, encoding="utf-8")
+    run(tmp_path / "page.md")
+
+
+# ---------------------------------------------------------------------------------------- the first translator
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[tuple[str, str]]:
+    """Some sentences of every kind that the phrasebook has, in both languages, in random order."""
+    some = [(s.english, s.french) for frame in frames() for s in islice(sentences(frame, seed=1), 30)]
+    Random(1).shuffle(some)
+    return some
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of the ```sh fences of a page, continued lines joined."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A `dragoman` on a line of the shell."""
+
+    arguments: list[str]
+    stdin: str
+    """What `echo` pipes into it."""
+    out: str
+    """The file that its output goes to."""
+
+
+def dragoman_call(command: str) -> Call | None:
+    """The `dragoman` of a line: [echo … |] dragoman … [> FILE]; None where there is none."""
+    words = shlex.split(command)
+    if "dragoman" not in words:
+        return None
+    start = words.index("dragoman")
+    end = words.index(">") if ">" in words else len(words)
+    piped = words[1 : start - 1] if words[0] == "echo" else []
+    return Call(words[start + 1 : end], " ".join(piped), "".join(words[end + 1 :]))
+
+
+@pytest.mark.parametrize("page", [FIRST, SEARCH], ids=lambda page: page.stem)
+def test_every_command_is_one_that_the_command_line_takes(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[object] = []
+    verbs = SimpleNamespace(
+        **{each.function or verb: lambda config: called.append(config) or 0 for verb, each in VERBS.items()}
+    )
+    monkeypatch.setattr("dragoman.cli.main.importlib", SimpleNamespace(import_module=lambda name: verbs))
+    calls = [call for command in commands(page) if (call := dragoman_call(command))]
+    for call in calls:
+        try:
+            assert main(call.arguments) == 0, capsys.readouterr().err
+        except SystemExit:
+            pytest.fail(f"{page.name}: dragoman {shlex.join(call.arguments)}\n{capsys.readouterr().err}")
+    assert len(called) == len(calls) > 0
+
+
+def perform(command: str, *more: str) -> str:
+    """Do what a line of the shell says, with more arguments for `dragoman`; returns what it prints."""
+    call = dragoman_call(command)
+    if call is None:
+        return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+    before, out = sys.stdin, io.StringIO()
+    sys.stdin = io.TextIOWrapper(io.BytesIO(f"{call.stdin}\n".encode()))
+    try:
+        with redirect_stdout(out):
+            assert main([*call.arguments, *more]) == 0, command
+    finally:
+        sys.stdin = before
+    if call.out:
+        Path(call.out).write_text(out.getvalue(), encoding="utf-8")
+    return out.getvalue()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str]]) -> None:
+    for language, side in (("en", 0), ("fr", 1)):
+        Path(f"all.{language}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    Path("letter.en").write_text("Where is the station, please?\n\nHello!\n", encoding="utf-8")
+    lines = commands(FIRST)
+    split = lines[: next(i for i, line in enumerate(lines) if line.startswith("make"))]
+    for command in split:
+        perform(command)
+    test, valid, train = (list(read_pairs([name], "en", "fr")) for name in ("test", "valid", "train"))
+    assert all(300 < len(part) < 500 for part in (test, valid))  # a tenth of so short a text
+    left_out = set(pairs).difference(test, valid, train)
+    assert len(left_out) < 10
+    assert {target for _, target in left_out} <= {target for _, target in test + valid}
+    for language in ("en", "fr"):  # an untrained model takes its time
+        perform(f"head -n 20 test.{language} > few.{language} && mv few.{language} test.{language}")
+    small = shlex.split(
+        "--max-steps 2 --validation.every 2 --validation.max-lines 5 --model.d-model 32 --model.d-ff 64"
+    )
+    printed = []
+    for command in lines[len(split) :]:
+        if dragoman_call(command):
+            printed.append(perform(command, *(small if "dragoman train" in command else [])))
+    _, echoed, letter, three, as_json, scores, _, aligned, _, _ = printed
+    assert echoed.count("\n") == 1
+    assert letter == Path("letter.fr").read_text(encoding="utf-8")
+    assert letter.count("\n") == 3
+    assert letter.split("\n")[1] == ""
+    assert [line.partition(" ||| ")[0] for line in three.splitlines()] == [*"000", "1", *"222"]
+    assert [set(json.loads(line)) >= {"text", "score"} for line in as_json.splitlines()] == [True] * 3
+    shapes = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in scores.splitlines()]
+    quoted = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in outputs(FIRST)[-1]]
+    assert shapes == quoted
+    assert len(json.loads(Path("scores.json").read_text(encoding="utf-8"))["lines"]) == 20
+    assert Path("page.html").read_text(encoding="utf-8").startswith("<!")
+    assert aligned.splitlines()[1].strip() == "|||"
+    assert {path.name for path in Path("models").iterdir()} == {"en-fr", "en-fr-dropout"}
+    assert Path("en-fr.ct2", "model.bin").is_file()
+
+
+def outputs(page: Path) -> list[list[str]]:
+    """The ```text fences of a page, as lines."""
+    return [
+        block.splitlines()
+        for block in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+    ]
+
+
+def test_what_goes_wrong_is_said_in_these_words(
+    pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    english, french = ([pair[side] + "\n" for pair in pairs[:100]] for side in (0, 1))
+    Path("bad.en").write_text("".join(english), encoding="utf-8")
+    Path("bad.fr").write_text("".join(french[:40] + french[41:]), encoding="utf-8")
+    Path("latin.en").write_text("".join(english), encoding="utf-8")
+    Path("latin.fr").write_bytes("".join(french).encode("latin1", errors="replace"))
+    Path("words.tsv").write_text("no tab here\n", encoding="utf-8")
+    page = FIRST.read_text(encoding="utf-8")
+    for text in ("bad", "latin", "words.tsv"):
+        assert main(["train", "--source", "en", "--target", "fr", "--train", text, "--out", "model"]) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert f"`{said.removeprefix('dragoman: ')}`" in page, said
+
+
+def test_a_spreadsheet_becomes_the_text_that_was_typed_into_it() -> None:
+    typed = [('She said: "No."', "Elle a dit : « Non. »"), ("one\ntwo\tthree", "l’été\u202f!"), ("plain", "simple")]
+    with Path("table.txt").open("w", encoding="utf-16", newline="") as table:
+        csv.writer(table, "excel-tab").writerows(typed)
+    (snippet,) = snippets(FIRST.read_text(encoding="utf-8"))
+    exec(snippet.code, {})
+    expected = [tuple(re.sub(r"[\n\t]", " ", cell) for cell in row) for row in typed]
+    assert list(read_pairs(["all.tsv"], "en", "fr")) == expected
+
+
+# ------------------------------------------------------------------------------------------------- the glossary
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet_and_explains_everything_once() -> None:
+    terms = re.findall(r"^([^\n:].*)\n: ", GLOSSARY.read_text(encoding="utf-8"), re.M)
+    plain = [re.sub(r"[^\w ]", "", re.sub(r"\s*\{.*?\}", "", term)).casefold() for term in terms]
+    assert len(plain) > 60
+    assert plain == sorted(set(plain))

@@ -1,0 +1,250 @@
+"""Scores: exactly sacreBLEU's, with signatures that say how they were computed."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+from collections import Counter
+
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from dragoman.config import DragomanError
+from dragoman.evaluation.scores import (
+    METRICS,
+    Scores,
+    all_scores,
+    bleu_tokenizer,
+    evaluate,
+    looks_raw,
+    looks_tokenized,
+    paired_bootstrap,
+)
+
+REFERENCES = [
+    "The cat sleeps on the roof of the house, doesn't it?",
+    "A dog barks (loudly) at the mailman.",
+    "We walked along the river until it was dark.",
+]
+HYPOTHESES = [
+    "The cat sleeps on a roof of the house, does it not?",
+    "A dog is barking (loudly) at the mailman.",
+    "We walked along the river until it got dark.",
+]
+CHINESE = (["我们今天去公园。", "他喜欢喝绿茶。"], ["我们今天去了公园。", "他很喜欢喝绿茶。"])
+
+
+def test_the_scores_are_those_of_sacrebleu_called_directly() -> None:
+    scores = evaluate(HYPOTHESES, REFERENCES, "en")
+    bleu, chrf = BLEU(), CHRF()
+    assert scores.bleu == bleu.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert scores.chrf == chrf.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert (scores.bleu_signature, scores.chrf_signature) == (str(bleu.get_signature()), str(chrf.get_signature()))
+    assert 0 < scores.bleu < 100
+    assert 0 < scores.chrf < 100
+
+
+def test_chinese_is_scored_with_the_chinese_tokeniser() -> None:
+    scores = evaluate(*CHINESE, "zh")
+    assert scores.bleu == BLEU(tokenize="zh").corpus_score(CHINESE[0], [CHINESE[1]]).score
+    assert scores.bleu != evaluate(*CHINESE, "en").bleu
+    assert "tok:zh" in scores.bleu_signature
+
+
+def test_the_signatures_name_what_a_reader_needs_to_repeat_the_score() -> None:
+    scores = evaluate(HYPOTHESES, REFERENCES, "en")
+    for part in ("nrefs:1", "case:mixed", "eff:no", "tok:13a", "smooth:exp", "version:"):
+        assert part in scores.bleu_signature
+    for part in ("nrefs:1", "nc:6", "nw:0", "version:"):  # character 6-grams and no words: chrF2, not chrF++
+        assert part in scores.chrf_signature
+
+
+def test_the_right_translation_scores_100_and_nonsense_scores_less_than_a_near_miss() -> None:
+    perfect, near = evaluate(REFERENCES, REFERENCES, "en"), evaluate(HYPOTHESES, REFERENCES, "en")
+    nonsense = evaluate(["xyz"] * 3, REFERENCES, "en")
+    assert perfect.bleu == pytest.approx(100)
+    assert perfect.chrf == pytest.approx(100)
+    assert perfect.bleu > near.bleu > nonsense.bleu
+    assert perfect.chrf > near.chrf > nonsense.chrf
+
+
+def test_text_is_scored_as_it_is_case_and_all() -> None:
+    assert evaluate([line.lower() for line in REFERENCES], REFERENCES, "en").bleu < 99
+
+
+def test_empty_translations_count_as_bad_not_as_missing() -> None:
+    scores = evaluate(["", *REFERENCES[1:]], REFERENCES, "en")
+    assert scores.bleu < evaluate(HYPOTHESES[:1] + REFERENCES[1:], REFERENCES, "en").bleu
+    assert evaluate(["", "", ""], REFERENCES, "en") == Scores(0.0, scores.bleu_signature, 0.0, scores.chrf_signature)
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [
+        ("en", "13a"),
+        ("de", "13a"),
+        ("pt-BR", "13a"),
+        ("pt_BR", "13a"),
+        ("zh", "zh"),
+        ("zh-TW", "zh"),
+        ("zh_Hant", "zh"),
+        ("ZH", "zh"),
+        ("zho_Hans", "zh"),
+        ("cmn", "zh"),
+        ("th", "char"),
+        ("mya_Mymr", "char"),
+        ("yue", "char"),
+        ("jam", "13a"),  # Jamaican Creole is not Japanese
+        ("kok", "13a"),
+    ],
+)
+def test_the_language_chooses_the_tokeniser(language: str, tokenizer: str) -> None:
+    assert bleu_tokenizer(language) == tokenizer
+
+
+CJK = [
+    ("ja", "MeCab", "ja-mecab", "東京へ行きました。"),
+    ("jpn_Jpan", "MeCab", "ja-mecab", "東京へ行きました。"),
+    ("ko-KR", "mecab_ko", "ko-mecab", "저는 서울에 갔습니다."),
+]
+
+
+@pytest.mark.parametrize(("language", "module", "tokenizer", "sentence"), CJK)
+def test_japanese_and_korean_are_cut_into_words_where_that_is_installed(
+    language: str, module: str, tokenizer: str, sentence: str
+) -> None:
+    pytest.importorskip(module)
+    assert bleu_tokenizer(language) == tokenizer
+    scores = evaluate([sentence], [sentence], language)
+    assert f"tok:{tokenizer}" in scores.bleu_signature
+    assert scores.chrf == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("language", "module", "tokenizer", "sentence"), CJK)
+def test_japanese_and_korean_are_compared_by_characters_where_it_is_not(
+    language: str, module: str, tokenizer: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    scores = evaluate([sentence], [sentence], language)
+    assert "tok:char" in scores.bleu_signature
+    assert scores.bleu == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"]), ([], ["a"])])
+def test_each_translation_needs_one_reference(hypotheses: list[str], references: list[str]) -> None:
+    with pytest.raises(DragomanError, match=f"{len(hypotheses)} translations .* {len(references)} references"):
+        evaluate(hypotheses, references, "en")
+
+
+# ---------------------------------------------------------------------------------------------- to quote
+
+
+def test_all_scores_are_those_of_validation_and_chrf_with_words() -> None:
+    found, known = all_scores(HYPOTHESES, REFERENCES, "en"), evaluate(HYPOTHESES, REFERENCES, "en")
+    assert (found["bleu"], found["bleu_signature"]) == (known.bleu, known.bleu_signature)
+    assert (found["chrf"], found["chrf_signature"]) == (known.chrf, known.chrf_signature)
+    plus = CHRF(word_order=2)
+    assert found["chrfpp"] == plus.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert "nw:2" in str(found["chrfpp_signature"])
+    assert {name for name in found if not name.endswith("_signature")} < METRICS.keys()
+
+
+def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """BLEU as multi-bleu.perl -lc counts it: tokens between spaces, four orders, no smoothing."""
+    matches, totals = [0] * 4, [0] * 4
+    lengths = [sum(len(line.split()) for line in lines) for lines in (hypotheses, references)]
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        ours, theirs = hypothesis.lower().split(), reference.lower().split()
+        for n in range(4):
+            counts = [Counter(zip(*(words[i:] for i in range(n + 1)), strict=False)) for words in (ours, theirs)]
+            matches[n] += sum((counts[0] & counts[1]).values())
+            totals[n] += sum(counts[0].values())
+    if 0 in matches:
+        return 0.0
+    precision = sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / 4
+    return 100 * math.exp(precision + min(0.0, 1 - lengths[1] / lengths[0]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tokens_are_scored_as_multi_bleu_does(seed: int) -> None:
+    choose = random.Random(seed)
+    words = ["the", "The", "cat", "sleeps", ".", ",", "don", "'t", "&quot;", "1,000", "@-@", "été"]
+    references = [" ".join(choose.choices(words, k=choose.randint(4, 15))) for _ in range(30)]
+    hypotheses = [
+        " ".join(w if choose.random() < 0.8 else choose.choice(words) for w in line.split() if choose.random() < 0.95)
+        for line in references
+    ]
+    found = all_scores(hypotheses, references, "en", tokenized=True)
+    assert found["tokenized_bleu"] == pytest.approx(multi_bleu(hypotheses, references), abs=1e-9)
+    assert found["tokenized_bleu"] != pytest.approx(BLEU().corpus_score(hypotheses, [references]).score, abs=0.1)
+    assert found.keys() == {"tokenized_bleu", "tokenized_bleu_signature"}  # nothing that could be taken for sacreBLEU
+    assert "case:lc" in str(found["tokenized_bleu_signature"])
+    assert "tok:none" in str(found["tokenized_bleu_signature"])
+
+
+def test_no_four_words_in_common_are_no_score_at_all() -> None:
+    assert all_scores(["a b c d e"], ["a b c x e"], "en", tokenized=True)["tokenized_bleu"] == 0
+
+
+def test_tokenised_text_is_recognised() -> None:
+    tokenized = ["A dog barks ( loudly ) .", "he said , no", "Who ?"]
+    assert looks_tokenized(tokenized)
+    assert not looks_tokenized(REFERENCES)
+    assert not looks_tokenized(["Qui est là ?", "Bonjour.", "Salut.", "Oui, ça va."])  # a French question
+    assert not looks_tokenized(["Qui est là ?", "Qui ?", "Attention !", "Voici : un chat ; un chien."])
+    assert not looks_tokenized([])
+    assert looks_raw(REFERENCES)
+    assert not looks_raw(tokenized)
+    assert not looks_raw([])
+    assert not looks_raw(["a photo of 3.5 cats", "a dog"])  # neither
+
+
+def worse(lines: list[str], share: float, seed: int) -> list[str]:
+    choose = random.Random(seed)
+    return [" ".join(w for w in line.split() if choose.random() > share) for line in lines]
+
+
+def test_the_same_translations_do_not_differ_and_clearly_worse_ones_do() -> None:
+    references = [f"{a} {b}" for a in HYPOTHESES for b in REFERENCES] * 5
+    near, nearly, far = worse(references, 0.1, 1), worse(references, 0.1, 2), worse(references, 0.5, 3)
+    assert all(one.p > 0.9 for one in paired_bootstrap(near, near, references, "en").values())
+    assert all(one.p > 0.05 for one in paired_bootstrap(near, nearly, references, "en").values())
+    found = paired_bootstrap(far, near, references, "en")
+    assert found.keys() == {"bleu", "chrf", "chrfpp"}
+    assert all(one.p < 0.002 for one in found.values())
+    assert all(0 < one.interval < 20 for one in found.values())
+
+
+def test_resampling_agrees_with_a_bootstrap_written_out_here() -> None:
+    """How often the resampled difference, without what is usual, is larger than that of the whole text."""
+    references = [f"{a} {b}" for a in HYPOTHESES for b in REFERENCES] * 3
+    first, second = worse(references, 0.10, 1), worse(references, 0.13, 2)
+    choose, differences = random.Random(0), []
+    for _ in range(400):
+        rows = choose.choices(range(len(references)), k=len(references))
+        picked = [[lines[row] for row in rows] for lines in (first, second, references)]
+        differences.append(abs(multi_bleu(picked[1], picked[2]) - multi_bleu(picked[0], picked[2])))
+    real = abs(multi_bleu(second, references) - multi_bleu(first, references))
+    mean = sum(differences) / len(differences)
+    expected = sum(d - mean > real for d in differences) / len(differences)
+    found = paired_bootstrap(first, second, references, "en", tokenized=True)["tokenized_bleu"].p
+    assert 0.02 < expected < 0.98
+    assert found == pytest.approx(expected, abs=0.04)
+
+
+def test_what_draws_the_samples_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """sacreBLEU's variable; it would raise something of its own."""
+    for seed in ("7", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        assert paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES, "en")["bleu"].p == 1.0
+    for seed in ("abc", "", "-1", "1.5"):
+        monkeypatch.setenv("SACREBLEU_SEED", seed)
+        with pytest.raises(DragomanError, match=f"SACREBLEU_SEED, which .* not '{seed}'"):
+            paired_bootstrap(HYPOTHESES, HYPOTHESES, REFERENCES, "en")
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_systems_are_compared_on_the_same_lines(count: int) -> None:
+    with pytest.raises(DragomanError, match="can't score"):
+        paired_bootstrap(HYPOTHESES, HYPOTHESES[:count], REFERENCES, "en")

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.checkpoint import EXPORT_FILE
+from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
+from dragoman.inference.ctranslate2 import choose_engine, load_exported
+from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.search import Hypothesis
+from dragoman.inference.translator import Translator
+from dragoman.interop import ctranslate2
+from dragoman.interop.manifest import describe
+from tests.small_models import LINES, small_model
+
+library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported")
+    loaded = small_model()
+    ctranslate2.write_model(loaded, folder)
+    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    return folder
+
+
+def biased(folder: Path, token: int, bias: float) -> tuple[Translator, Translator]:
+    """A model that likes a token more or less than the small one does, and the same exported to a folder."""
+    loaded = small_model(softmax_bias=True)
+    with torch.no_grad():
+        loaded.model.softmax.bias[token] = bias
+    ctranslate2.write_model(loaded, folder)
+    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    return Translator(loaded), Translator.load(folder)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4])
+def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -> None:
+    config = SearchConfig(beam=beam, length_penalty=0.0)
+    ours = Translator(small_model()).translate(LINES, config)
+    theirs = Translator.load(folder).translate(LINES, config)
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.subwords == one.subwords
+        assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+
+
+@pytest.mark.parametrize("max_length", [1, 2, 50])
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_a_translation_does_not_depend_on_the_lines_beside_it(folder: Path, max_length: int, penalty: float) -> None:
+    """CTranslate2 knows one limit for all lines of a call."""
+    config = SearchConfig(beam=4, n_best=2, max_length=max_length, length_penalty=penalty)
+    lines = [*LINES[:5], " ".join(LINES[:3])]
+    translator = Translator.load(folder)
+    together = translator.translate(lines, config)
+    for line, found in zip(lines, together, strict=True):
+        (alone,) = translator.translate([line], config)
+        assert [c.subwords for c in found.candidates] == [c.subwords for c in alone.candidates]
+        room = len(translator.vocabulary.source.encode([line])[0]) + 1 + max_length
+        assert all(len(candidate.subwords) <= room for candidate in found.candidates)
+        assert all(token > EOS for candidate in found.candidates for token in candidate.subwords)
+
+
+@pytest.mark.parametrize("penalty", [0.6, 1.0])
+def test_alternatives_compete_by_dragomans_penalty(folder: Path, penalty: float) -> None:
+    config = SearchConfig(beam=4, n_best=4, length_penalty=penalty)
+    exact, translator = Translator(small_model()), Translator.load(folder)
+    for line, found in zip(LINES, translator.translate(LINES, config), strict=True):
+        scores = [candidate.score for candidate in found.candidates]
+        assert scores == sorted(scores, reverse=True)
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        for candidate in found.candidates:
+            (log_prob,) = exact.engine.score([source], [[*candidate.subwords, EOS]])
+            assert candidate.log_prob == pytest.approx(log_prob, abs=1e-4)
+            assert candidate.score == pytest.approx(
+                log_prob / LengthPenalty(penalty)(len(candidate.subwords) + 1), abs=1e-4
+            )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_a_shortest_length_changes_no_probability(folder: Path, penalty: float) -> None:
+    """CTranslate2 itself takes the end away and normalises what is left."""
+    config = SearchConfig(beam=4, n_best=4, min_length=20, length_penalty=penalty)
+    exact, translator = Translator(small_model()), Translator.load(folder)
+    for line, found in zip(LINES[:12], translator.translate(LINES[:12], config), strict=True):
+        scores = [candidate.score for candidate in found.candidates]
+        assert scores == sorted(scores, reverse=True)
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        for candidate in found.candidates:
+            assert len(candidate.subwords) >= 20
+            (log_prob,) = exact.engine.score([source], [[*candidate.subwords, EOS]])
+            assert candidate.log_prob == pytest.approx(log_prob, abs=1e-3)
+        (alone,) = translator.translate([line], replace(config, n_best=1))
+        assert alone.subwords == found.subwords, "what is best does not depend on how many are asked for"
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+@pytest.mark.parametrize("n_best", [1, 4])
+@pytest.mark.parametrize("max_length", [1, 3])
+def test_translations_that_reach_the_limit_are_those_of_pytorch(
+    tmp_path: Path, max_length: int, n_best: int, penalty: float
+) -> None:
+    """CTranslate2 itself leaves out their end, and does not count it."""
+    exact, translator = biased(tmp_path, EOS, -8.0)
+    config, cut = SearchConfig(beam=4, n_best=n_best, max_length=max_length, length_penalty=penalty), 0
+    for line in LINES[::2]:
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        limit = len(source) + max_length
+        ours, theirs = (translator.engine.search([source], config)[0] for translator in (exact, translator))
+        assert len({tuple(one.tokens) for one in theirs}) == len(theirs) == n_best
+        if penalty == 0.0:
+            assert theirs[0].tokens == ours[0].tokens
+        log_probs = exact.engine.score([source] * n_best, [[*one.tokens, EOS] for one in theirs])
+        assert [one.log_prob for one in theirs] == pytest.approx(log_probs, abs=1e-4)
+        assert [one.score for one in theirs] == sorted((one.score for one in theirs), reverse=True)
+        cut += any(len(one.tokens) == limit for one in theirs)
+    assert cut
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.6])
+def test_what_is_never_written_changes_no_probability(tmp_path: Path, penalty: float) -> None:
+    """CTranslate2 itself takes it away and normalises what is left."""
+    exact, translator = biased(tmp_path, UNK, 6.0)
+    config, forbidden = SearchConfig(beam=4, n_best=4, length_penalty=penalty), 0
+    for line in LINES[:12]:
+        source = [*exact.vocabulary.source.encode([line])[0], EOS]
+        (first,) = translator.engine._translate([source], config, 50)
+        forbidden += any(UNK in one.tokens for one in first)
+        (found,) = translator.engine.search([source], config)
+        assert not any(UNK in one.tokens for one in found)
+        log_probs = exact.engine.score([source] * len(found), [[*one.tokens, EOS] for one in found])
+        assert [one.log_prob for one in found] == pytest.approx(log_probs, abs=1e-4)
+    assert forbidden
+
+
+def test_what_ends_at_the_limit_of_its_batch_is_not_translated_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, *_ = load_exported(folder, CPU)
+    limits: list[int] = []
+
+    def count(sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
+        limits.append(limit)
+        return [[Hypothesis([9] * limit, -1.0, -1.0)] for _ in sources]  # a model that never ends
+
+    monkeypatch.setattr(engine, "hypotheses", count)
+    short, long = [9, EOS], [9, 9, 9, EOS]
+    found = engine.search([long, short, long], SearchConfig(beam=1, max_length=5))
+    assert [len(some[0].tokens) for some in found] == [9, 7, 9]
+    assert limits == [9, 7]
+
+
+def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:
+    pairs = [(line, other[::-1]) for line, other in zip(LINES, LINES[1:] + LINES[:1], strict=True)]
+    ours, theirs = (translator.score(pairs) for translator in (Translator(small_model()), Translator.load(folder)))
+    assert [s.num_tokens for s in theirs] == [s.num_tokens for s in ours]
+    assert [s.log_prob for s in theirs] == pytest.approx([s.log_prob for s in ours], abs=1e-3)
+
+
+def test_empty_long_and_strange_lines_are_handled_alike(folder: Path) -> None:
+    config = SearchConfig(length_penalty=0.0)
+    lines = ["", " ".join(LINES[:8]), "漢字 �", "   ", ". ".join(LINES[:5])]
+    ours, theirs = (t.translate(lines, config) for t in (Translator(small_model()), Translator.load(folder)))
+    assert [t.text for t in theirs] == [t.text for t in ours]
+
+
+def test_workers_change_nothing(folder: Path) -> None:
+    alone, several = (Translator.using(*load_exported(folder, CPU, count)) for count in (1, 3))
+    assert [t.text for t in alone.translate(LINES)] == [t.text for t in several.translate(LINES)]
+
+
+def test_what_looks_inside_is_refused(folder: Path) -> None:
+    translator = Translator.load(folder)
+    with pytest.raises(DragomanError, match="take the model that was exported"):
+        translator.inspect(LINES[3])
+    with pytest.raises(DragomanError, match="take the model that was exported"):
+        translator.align(LINES[:2], translator.translate(LINES[:2]))
+
+
+def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
+    assert choose_engine(folder, "auto") == choose_engine(folder, "ctranslate2") == "ctranslate2"
+    with pytest.raises(ConfigError, match="--engine"):
+        choose_engine(folder, "torch")
+    (tmp_path / EXPORT_FILE).write_bytes((folder / EXPORT_FILE).read_bytes())
+    assert choose_engine(tmp_path, "auto") == "ctranslate2", "the weights are missing, and are then asked for"
+    (tmp_path / EXPORT_FILE).unlink()
+    assert choose_engine(tmp_path, "auto") == "torch"
+    with pytest.raises(ConfigError, match="dragoman export"):
+        choose_engine(tmp_path, "ctranslate2")
+
+
+def test_ctranslate2_gets_a_few_batches_at_a_time(folder: Path) -> None:
+    """It can't be interrupted before it has done what it was given."""
+    lines, done = LINES * 150, list[int]()
+    translator = Translator.using(*load_exported(folder, CPU, workers=1))
+    found = translator.translate(lines, SearchConfig(beam=1), done.append)
+    assert sum(done) == len(lines)
+    assert len(done) > 3
+    assert [t.text for t in found] == [t.text for t in translator.translate(LINES, SearchConfig(beam=1))] * 150
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x06\x00\x00\x00" + bytes(100)])
+def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: bytes) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "model.bin").write_bytes(content)
+    with pytest.raises(DragomanError, match=r"CTranslate2 can't read it"):
+        Translator.load(tmp_path)
+    (tmp_path / EXPORT_FILE).unlink()
+    with pytest.raises(DragomanError, match=r"has no dragoman\.json"):
+        Translator.load(tmp_path)
+
+
+def test_a_shortest_length_beyond_the_model_is_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="min_length"):
+        Translator.load(folder).engine.search([[5, EOS]], SearchConfig(min_length=500))

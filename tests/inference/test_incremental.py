@@ -1,0 +1,353 @@
+"""The decoder for search against Transformer.decode of whole prefixes, which has no cache that could be wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.config import BOS, EOS, PAD, ModelConfig
+from dragoman.inference import incremental as stepwise
+from dragoman.inference.incremental import StepwiseDecoder, StepwiseState
+from dragoman.inference.product import Product
+from dragoman.model.masks import padding_mask
+from dragoman.model.transformer import Transformer
+
+VOCABULARY = 13
+TINY = ModelConfig(
+    d_model=16,
+    d_ff=24,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_decoder_layers=2,
+    dropout=0.1,
+    max_length=96,
+    source_vocab_size=VOCABULARY,
+    target_vocab_size=VOCABULARY,
+)
+SEPARATE = {"share_embeddings": False, "source_vocab_size": 11, "target_vocab_size": 17}
+LADDER = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64]
+
+
+def tiny(**changes: Any) -> Transformer:
+    """A tiny model whose biases and LayerNorms are not at their inert starting values."""
+    torch.manual_seed(0)
+    model = Transformer(dataclasses.replace(TINY, **changes))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.3)
+    return model.eval()
+
+
+def sources(lengths: list[int], longest: int | None = None) -> Tensor:
+    """Random ids (B, longest), padded on the right."""
+    width = longest or max(lengths)
+    ids = torch.randint(EOS, 11, (len(lengths), width), generator=torch.Generator().manual_seed(1))
+    return torch.where(torch.arange(width) < torch.tensor(lengths)[:, None], ids, PAD)
+
+
+class Search:
+    """A beam that goes where a test sends it; every step is compared with the whole prefixes, decoded anew."""
+
+    def __init__(self, model: Transformer, source: Tensor, tolerance: float = 1e-5) -> None:
+        self.model, self.tolerance = model, tolerance
+        self.mask = padding_mask(source, PAD)
+        self.memory = model.encode(source, self.mask)
+        self.decoder = StepwiseDecoder(model, self.memory.dtype)
+        self.state = self.decoder.start(self.memory, self.mask)
+        self.followers: list[StepwiseState] = []  # of other decoders, which are led the same way
+        self.prefixes = torch.empty(len(source), 0, dtype=torch.long)
+        self.generator = torch.Generator().manual_seed(2)
+
+    @property
+    def sentences(self) -> int:
+        return len(self.memory)
+
+    def random(self, high: int, *shape: int) -> Tensor:
+        return torch.randint(high, shape, generator=self.generator)
+
+    def step(self) -> Tensor:
+        """Continue every hypothesis by some token; returns the logits that follow."""
+        last = self.random(self.model.config.target_vocab_size, len(self.prefixes))
+        last = last if self.prefixes.size(1) else torch.full_like(last, BOS)
+        self.prefixes = torch.cat((self.prefixes, last[:, None]), dim=1)
+        logits = self.decoder.step(last, self.state)
+        expected = self.model.decode(self.prefixes, self.memory, self.mask)[:, -1]
+        torch.testing.assert_close(logits, expected, rtol=self.tolerance, atol=self.tolerance)
+        return logits
+
+    def select(self, width: int, staying: list[int] | None = None) -> None:
+        """So many hypotheses of each sentence go on, drawn with repeats, and only these sentences, if not all."""
+        before = len(self.prefixes) // self.sentences
+        kept = torch.arange(self.sentences) if staying is None else torch.tensor(staying)
+        hypotheses = (kept[:, None] * before + self.random(before, len(kept), width)).view(-1)
+        self.prefixes = self.prefixes[hypotheses]
+        self.memory, self.mask = self.memory[kept], self.mask[kept]
+        for state in (self.state, *self.followers):
+            state.select(hypotheses, None if staying is None else kept)
+
+    def leave(self, count: int) -> list[int]:
+        """All but so many sentences, drawn at random, still in order."""
+        return torch.randperm(self.sentences, generator=self.generator)[count:].sort().values.tolist()
+
+
+def walk(search: Search, leaving: list[int], widths: list[int]) -> None:
+    """A step and a selection for each number of sentences that leave; widths are taken in turn."""
+    for turn, count in enumerate(leaving):
+        search.step()
+        search.select(widths[min(turn, len(widths) - 1)], search.leave(count) if count else None)
+    search.step()
+
+
+# ---------------------------------------------------------------------------------------------- whole prefixes
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("positions", ["interleaved", "halves", "learned"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
+@pytest.mark.parametrize(
+    "sharing", [{}, {"tie_softmax": False}, {"softmax_bias": True}, SEPARATE, SEPARATE | {"tie_softmax": False}]
+)
+@torch.no_grad()
+def test_logits_are_those_of_whole_prefixes_for_every_kind_of_model(
+    norm: str, positions: str, activation: str, sharing: dict[str, Any]
+) -> None:
+    model = tiny(norm=norm, positions=positions, activation=activation, **sharing)
+    for lengths in ([5, 2, 4], [4, 4, 4]):
+        walk(Search(model, sources(lengths)), leaving=[0, 0, 1, 0], widths=[3])
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("batch", "leaving"),
+    [
+        (3, [0] * 8),
+        (13, [1] * 12),  # one by one, at every step
+        (13, [0, 1, 0, 1, 1, 0, 0, 1, 0]),
+        (20, [0, 3, 0, 9, 1, 0, 6, 0, 0]),  # in bunches, to the last one
+        (20, [0, 19, 0, 0, 0, 0]),  # all but one at once
+        (9, [8, 0, 0, 0]),  # after the first word
+        (1, [0] * 8),
+    ],
+)
+@torch.no_grad()
+def test_logits_stay_right_while_the_beam_is_reordered_and_sentences_leave(
+    width: int, batch: int, leaving: list[int]
+) -> None:
+    lengths = [1 + i * 5 % 7 for i in range(batch)]
+    walk(Search(tiny(), sources(lengths)), leaving, [width])
+
+
+@pytest.mark.parametrize("widths", [[4, 2, 4, 1, 5, 3], [2, 3, 4, 5, 6], [3, 1, 1, 2]])
+@pytest.mark.parametrize("leaving", [[0] * 6, [0, 1, 0, 1, 2, 0]])
+@torch.no_grad()
+def test_the_beam_may_get_wider_and_narrower_on_the_way(widths: list[int], leaving: list[int]) -> None:
+    walk(Search(tiny(), sources([3, 5, 1, 4, 4, 2, 5, 5, 3, 4])), leaving, widths)
+
+
+@pytest.mark.parametrize(("steps", "width"), [(70, 1), (94, 4), (66, 3)])
+@torch.no_grad()
+def test_nothing_is_lost_where_buffers_grow(steps: int, width: int) -> None:
+    slots = []
+    search = Search(tiny(), sources([4, 2, 3, 4]))
+    for turn in range(steps):
+        search.step()
+        slots.append(search.state.past[0].size(3))
+        search.select(width, search.leave(1) if turn in (20, 50) else None)
+    search.step()
+    assert len(set(slots)) >= 2
+    assert search.state.length == steps + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+@torch.no_grad()
+def test_logits_are_right_in_searches_of_any_course(seed: int) -> None:
+    torch.manual_seed(seed)
+    search = Search(tiny(norm=("post", "pre")[seed % 2]), sources(torch.randint(1, 8, (7 + 4 * seed,)).tolist()))
+    search.generator.manual_seed(seed)
+    width = 1 + seed % 5
+    while search.sentences > 1:
+        search.step()
+        leaving = int(search.random(4, 1)) if search.random(2, 1) else 0
+        search.select(width, search.leave(min(leaving, search.sentences - 1)) if leaving else None)
+    search.step()
+
+
+@torch.no_grad()
+def test_in_double_precision_nothing_but_rounding_differs() -> None:
+    walk(Search(tiny().double(), sources([5, 2, 4, 3, 1]), tolerance=1e-11), [0, 0, 1, 0, 2, 0, 0], [4])
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("autocast", [True, False])
+@torch.no_grad()
+def test_in_bf16_logits_are_right_within_its_precision(norm: str, autocast: bool) -> None:
+    def working() -> AbstractContextManager[object]:
+        return torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext()
+
+    model, source = tiny(norm=norm), sources([5, 2, 4, 5, 5, 3, 1, 4, 2, 2])
+    search, mask = Search(model, source), padding_mask(source, PAD)
+    with working():
+        decoder = StepwiseDecoder(model, torch.bfloat16)
+        state = decoder.start(model.encode(source, mask), mask)
+    search.followers.append(state)
+    errors, sizes = [], []
+    for turn in range(30):
+        sizes.append(search.step())
+        with working():
+            logits = decoder.step(search.prefixes[:, -1], state)
+        assert logits.dtype == torch.bfloat16
+        errors.append(logits.float() - sizes[-1])
+        search.select(3, search.leave(1) if turn % 5 == 4 else None)
+    error, size = torch.cat(errors), torch.cat(sizes)
+    assert error.square().mean().sqrt() < 0.02 * size.std()
+    assert error.abs().max() < 0.15 * size.std()
+
+
+# ---------------------------------------------------------------------------------------------- what stays behind
+
+
+@torch.no_grad()
+def test_sentences_that_are_done_but_still_in_the_tensors_do_not_reach_the_others() -> None:
+    search = Search(tiny(), sources([3, 5, 1, 4, 4, 2, 5, 5, 3, 4, 2, 1]))
+    walk(search, [0, 0], [3])
+    search.select(3, [i for i in range(12) if i != 4])
+    places = search.state.places
+    assert places is not None
+    (done,) = set(range(12)) - set(places.tolist())
+    for layers in (search.state.memory, search.state.past):
+        for layer in layers:
+            layer[:, done] = float("nan")
+    for _ in range(3):
+        assert search.step().isfinite().all()
+        search.select(3)
+
+
+@contextmanager
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many sentences are in the tensors, at every product."""
+    sizes: list[int] = []
+
+    class Recording(Product):
+        def __call__(self, x: Tensor) -> Tensor:
+            sizes.append(len(x))
+            result = super().__call__(x)
+            assert result.isfinite().all()  # also of sentences that are done
+            return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stepwise, "Product", Recording)
+        yield sizes
+
+
+@pytest.mark.parametrize("start", [64, 24, 16, 7, 1])
+@pytest.mark.parametrize("bunch", [1, 2, 5])
+@torch.no_grad()
+def test_only_few_sizes_of_tensors_occur_and_none_is_larger_than_needed(
+    start: int, bunch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(monkeypatch) as sizes:
+        search = Search(tiny(), sources([1 + i % 4 for i in range(start)]))
+        while True:
+            sizes.clear()
+            search.step()
+            (size,) = set(sizes)
+            assert size == min(step for step in LADDER if step >= search.sentences)
+            assert (search.state.places is None) == (size == search.sentences)  # no rows to pick where all are wanted
+            if search.sentences == 1:
+                break
+            search.select(2, search.leave(min(bunch, search.sentences - 1)))
+
+
+@pytest.mark.parametrize("start", [9, 11, 13, 23, 37])
+@torch.no_grad()
+def test_a_number_of_sentences_between_those_sizes_is_left_with_the_first_that_allow_it(
+    start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded(monkeypatch) as sizes:
+        walk(Search(tiny(), sources([2] * start)), [0] + [1] * (start - 1), [2])
+    assert set(sizes) <= {start, *LADDER}
+    assert sizes[0] == start
+    assert sizes[-1] == 1
+
+
+@torch.no_grad()
+def test_the_same_sentences_stay_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search(tiny(), sources([3] * 12))
+    search.step()
+    search.select(2)
+    past, memory = search.state.past[0].data_ptr(), search.state.memory[0].data_ptr()
+    for staying in (None, list(range(1, 12)), None):  # 11 are kept in tensors of 12
+        search.step()
+        search.select(2, staying)
+    assert (search.state.past[0].data_ptr(), search.state.memory[0].data_ptr()) == (past, memory)
+
+
+# ---------------------------------------------------------------------------------------------- the decoder itself
+
+
+@pytest.mark.parametrize("width", [1, 3, 4])
+@pytest.mark.parametrize("longest", [1, 15, 16, 17])
+@torch.no_grad()
+def test_keys_come_in_multiples_of_16_and_those_that_are_none_do_not_count(
+    width: int, longest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend, search = F.scaled_dot_product_attention, Search(tiny(), sources([longest, 1], longest))
+    step, lengths = search.decoder.step, set[int]()
+
+    def attending(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        lengths.add(key.size(2))
+        return attend(query, key, value, mask)
+
+    def stepping(last: Tensor, state: StepwiseState) -> Tensor:
+        with monkeypatch.context() as patch:
+            patch.setattr(stepwise.F, "scaled_dot_product_attention", attending)
+            return step(last, state)
+
+    monkeypatch.setattr(search.decoder, "step", stepping)
+    for turn in range(20):
+        if turn:
+            search.select(width)
+        lengths.clear()
+        search.step()  # compares with a decoder that has no more keys than it needs
+        slots = 1 + turn * width
+        assert lengths == {-(-longest // 16) * 16, -(-slots // 16) * 16}
+
+
+@torch.no_grad()
+def test_several_searches_may_share_a_decoder() -> None:
+    model = tiny()
+    one, other = Search(model, sources([3, 4])), Search(model, sources([2, 5, 1, 4]))
+    one.decoder = other.decoder
+    for _ in range(4):
+        for search in (one, other):
+            search.step()
+            search.select(2)
+
+
+@torch.no_grad()
+def test_matrices_are_those_of_the_moment_when_it_was_made() -> None:
+    model, source = tiny(tie_softmax=False), sources([3, 2])
+    mask = padding_mask(source, PAD)
+    memory, decoder, last = model.encode(source, mask), StepwiseDecoder(model, torch.float32), torch.tensor([BOS, BOS])
+    before = decoder.step(last, decoder.start(memory, mask))
+    for layer in model.decoder.layers:
+        layer.feed_forward.inner.weight.zero_()
+    model.softmax.weight.mul_(2.0)
+    assert torch.equal(decoder.step(last, decoder.start(memory, mask)), before)
+    remade = StepwiseDecoder(model, torch.float32)
+    assert not torch.allclose(remade.step(last, remade.start(memory, mask)), before)
+
+
+@torch.no_grad()
+def test_more_positions_than_the_model_has_are_refused() -> None:
+    search = Search(tiny(max_length=5), sources([3, 5]))
+    walk(search, [0] * 4, [2])
+    with pytest.raises(ValueError, match="6 positions"):
+        search.decoder.step(torch.tensor([5] * 4), search.state)

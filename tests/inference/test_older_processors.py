@@ -1,0 +1,214 @@
+"""Processors without bf16 units: the same results there, imitated on this one by a process that may not use them.
+
+Called as a program, this file computes what the tests compare and prints it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.config import BOS, EOS, PAD, ModelConfig, SearchConfig, TextConfig
+from dragoman.inference.incremental import StepwiseDecoder
+from dragoman.inference.product import Product
+from dragoman.inference.translator import Translator
+from dragoman.model.masks import padding_mask
+from dragoman.model.transformer import Transformer
+from dragoman.runtime.device import use_bf16
+from dragoman.text.subwords import Vocabulary
+from dragoman.training.loss import TrainingObjective
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+import processors
+
+CPU = torch.device("cpu")
+SHAPES = [(5, [7]), (16, [16, 16, 16]), (64, [300])]
+LEADING = [(), (1,), (3,), (257,), (2, 1, 4)]
+MODEL = ModelConfig(
+    d_model=32, d_ff=48, num_heads=4, num_encoder_layers=2, num_decoder_layers=2, dropout=0.0, max_length=64
+)
+WORDS = ["house", "tree", "river", "cat", "dog", "bird", "apple", "bread", "water", "stone"]
+
+
+# ---- what is computed there
+
+
+def product_error() -> float:
+    """How far bf16 products are from the exact ones of the same numbers, in units of bf16's rounding (2^-8)."""
+    worst = 0.0
+    for inputs, outputs in SHAPES:
+        torch.manual_seed(inputs)
+        layers = [nn.Linear(inputs, size) for size in outputs]
+        product = Product(layers, torch.bfloat16)
+        weight, bias = (torch.cat([getattr(layer, name) for layer in layers]) for name in ("weight", "bias"))
+        for leading in LEADING:
+            x = torch.randn(*leading, inputs).bfloat16()
+            exact = F.linear(x.double(), weight.bfloat16().double(), bias.bfloat16().double())
+            error = (product(x).double() - exact).abs() / (exact.abs() + 1e-3)
+            worst = max(worst, float(error.max()) * 2**8)
+    return worst
+
+
+def product_difference() -> float:
+    """How far bf16 products are from F.linear's, in units of bf16's rounding."""
+    torch.manual_seed(1)
+    layer = nn.Linear(64, 96)
+    x = torch.randn(40, 64).bfloat16()
+    expected = F.linear(x, layer.weight.bfloat16(), layer.bias.bfloat16()).double()
+    difference = (Product([layer], torch.bfloat16)(x).double() - expected).abs() / (expected.abs() + 1e-3)
+    return float(difference.max()) * 2**8
+
+
+def stepwise_error(model: Transformer) -> float:
+    """The largest difference between the logits of a search, step by step, and those of the whole prefixes, in fp32."""
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(4, 100, (3, 6), generator=generator)
+    source[1, 4:] = PAD
+    mask = padding_mask(source, PAD)
+    memory = model.encode(source, mask)
+    decoder = StepwiseDecoder(model, torch.float32)
+    state, width, worst = decoder.start(memory, mask), 1, 0.0
+    prefixes = torch.full((3, 1), BOS)
+    for _ in range(10):
+        logits = decoder.step(prefixes[:, -1], state)
+        worst = max(worst, float((logits - model.decode(prefixes, memory, mask)[:, -1]).abs().max()))
+        parents = torch.arange(3)[:, None] * width + torch.randint(width, (3, 4), generator=generator)
+        width = 4
+        state.select(parents.view(-1), None)
+        chosen = torch.randint(4, 100, (12, 1), generator=generator)
+        prefixes = torch.cat((prefixes[parents.view(-1)], chosen), dim=1)
+    return worst
+
+
+def random_folder() -> ModelFolder:
+    """A model of random weights with a vocabulary."""
+    lines = [f"the {a} and the {b} by the {c}" for a in WORDS for b in WORDS for c in WORDS]
+    vocabulary = Vocabulary.learn((lines, lines), TextConfig(vocab_size=320))
+    size = len(vocabulary.source)
+    torch.manual_seed(3)
+    model = Transformer(replace(MODEL, source_vocab_size=size, target_vocab_size=size)).eval()
+    return ModelFolder(model, vocabulary, Direction("en", "xx"))
+
+
+def translating(folder: ModelFolder, bf16: bool) -> dict[str, Any]:
+    """Translations, and the log-probabilities of given ones."""
+    translator = Translator(folder, CPU, bf16)
+    lines = ["the house and the tree", "", "the cat by the river and the dog"]
+    found = translator.translate(lines, SearchConfig(beam=4, max_length=5))
+    pairs = [("the house and the tree", "the cat and the dog"), ("the bird", "the stone by the water")]
+    return {
+        "subwords": [len(t.subwords) for t in found],
+        "log_probs": [t.log_prob for t in found],
+        "scores": [score.log_prob for score in translator.score(pairs)],
+    }
+
+
+def training(model: Transformer, bf16: bool) -> dict[str, float]:
+    """Loss and gradient of one batch: nats per token, and the norm."""
+    ids = torch.randint(4, 300, (4, 8), generator=torch.Generator().manual_seed(4))
+    ids[:, -1] = EOS
+    target_input = torch.cat((torch.full((4, 1), BOS), ids[:, :-1]), dim=1)
+    model.zero_grad()
+    with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        loss: Tensor = TrainingObjective(model, 0.1)(ids, target_input, ids) / ids.numel()
+        loss.backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    return {"loss": float(loss), "norm": float(torch.nn.utils.get_total_norm(gradients))}
+
+
+@torch.no_grad()
+def compute() -> dict[str, Any]:
+    """All of it."""
+    torch.set_num_threads(1)
+    folder = random_folder()
+    return {
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "product_error": product_error(),
+        "product_difference": product_difference(),
+        "stepwise_error": stepwise_error(folder.model),
+        "translating": {"fp32": translating(folder, False), "bf16": translating(folder, True)},
+        "training": {"fp32": training(folder.model, False), "bf16": training(folder.model, True)},
+        "auto": use_bf16("auto", CPU),
+    }
+
+
+# ---- what is demanded of it
+
+
+@pytest.fixture(scope="module", params=["AVX2", "AVX512_CORE"])
+def found(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What a process computes that uses no later instructions than these."""
+    environment = os.environ | processors.PROCESSORS[request.param] | {"OMP_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    result: dict[str, Any] = json.loads(run.stdout.split("\n")[-2])
+    return result | {"processor": request.param}
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other processors have other names")
+def test_the_process_uses_no_later_instructions(found: dict[str, Any]) -> None:
+    allowed = {"AVX2": ["DEFAULT", "AVX2"], "AVX512_CORE": ["DEFAULT", "AVX2", "AVX512"]}
+    assert found["capability"] in allowed[found["processor"]]
+
+
+def test_products_in_bf16_are_the_exact_ones_rounded_once(found: dict[str, Any]) -> None:
+    assert found["product_error"] <= 2.0
+    assert found["product_difference"] <= 4.0  # two results that are each within one rounding of the truth
+
+
+def test_decoding_step_by_step_gives_the_logits_of_whole_prefixes(found: dict[str, Any]) -> None:
+    assert found["stepwise_error"] < 1e-4
+
+
+def test_translation_runs_in_both_precisions(found: dict[str, Any]) -> None:
+    fp32, bf16 = (found["translating"][name] for name in ("fp32", "bf16"))
+    for one in (fp32, bf16):
+        assert one["subwords"][0] > 0
+        assert one["subwords"][1] == 0  # of the empty line
+        assert all(math.isfinite(log_prob) for log_prob in one["log_probs"])
+    assert bf16["scores"] == pytest.approx(fp32["scores"], rel=0.02)
+
+
+def test_training_in_bf16_is_that_in_fp32_but_for_rounding(found: dict[str, Any]) -> None:
+    fp32, bf16 = (found["training"][name] for name in ("fp32", "bf16"))
+    assert bf16["loss"] == pytest.approx(fp32["loss"], rel=0.01)
+    assert bf16["norm"] == pytest.approx(fp32["norm"], rel=0.05)
+
+
+def test_auto_picks_a_precision(found: dict[str, Any]) -> None:
+    assert found["auto"] in (True, False)
+    if found["processor"] == "AVX2" and platform.machine() == "x86_64":
+        assert found["auto"] is False  # it multiplies bf16 a hundred times more slowly
+
+
+# ---- the benchmark that measures the same
+
+
+def test_the_choice_is_compared_with_the_faster_precision() -> None:
+    def row(**changes: float) -> dict[str, Any]:
+        speeds = {"training_fp32": 100.0, "training_bf16": 50.0, "translating_fp32": 10.0, "translating_bf16": 12.0}
+        return {"capability": "AVX2", "auto": "fp32", "choosing_ms": 5.0, **speeds, **changes}
+
+    summary = processors.summarise([row(), row(training_fp32=300.0), row(training_fp32=200.0)])
+    assert summary["auto"] == "fp32"
+    assert summary["training_tokens_per_second"] == {"fp32": 200.0, "bf16": 50.0}
+    assert summary["auto_was_faster"] == {"training": True, "translating": False}
+    assert processors.summarise([row(), row(auto="bf16")])["auto"] == "bf16, fp32"
+
+
+if __name__ == "__main__":
+    print(json.dumps(compute()))

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import re
+import time
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import TextConfig
+from dragoman.inference.segmentation import WIDEST, longest_prefix, split_line, squeeze
+from dragoman.text.subwords import SubwordModel, learn_subwords
+
+PLAIN = [
+    "The cat sat on the mat.",
+    "Он читает книгу, а она пишет.",
+    "我喜欢喝茶。你呢？",
+    "वह घर जाता है।",
+    "سلام، كيف حالك؟",
+]
+ACCENTED = "e\u0301o\u0302\u0323"
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+LETTERS = [
+    "a",
+    "B",
+    " ",
+    "  ",
+    ". ",
+    "! ",
+    "? ",
+    ", ",
+    "; ",
+    "\u00a0",
+    "\u3000",
+    "。",
+    "！",
+    "，",
+    "я",
+    "好",
+    "猫",
+    "1",
+    "3.14",
+]
+TEXTS = st.lists(st.sampled_from([*LETTERS, "cat", "Mat", "é", "\u0301", FAMILY, "\t", "»", '"', "…", "—"])).map(
+    "".join
+)
+
+
+@pytest.fixture(scope="module")
+def subwords() -> SubwordModel:
+    return learn_subwords(PLAIN * 20, TextConfig(vocab_size=340))
+
+
+@pytest.fixture(scope="module")
+def in_subwords(subwords: SubwordModel) -> object:
+    return lambda texts: [len(ids) + 1 for ids in subwords.encode(texts)]
+
+
+def in_words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) + 1 for text in texts]
+
+
+def in_characters(texts: Sequence[str]) -> list[int]:
+    return [len(text.strip()) + 1 for text in texts]
+
+
+def pieces(line: str, limit: int) -> list[str]:
+    return [piece.strip() for piece in split_line(line, limit, in_words)]
+
+
+@given(TEXTS | st.text(), st.integers(2, 30))
+def test_nothing_is_lost_and_nothing_is_blank(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
+    parts = list(split_line(line, limit, in_subwords))
+    assert "".join(parts) == line
+    assert all(part.strip() for part in parts) or not line.strip()
+
+
+@settings(max_examples=300)
+@given(TEXTS | st.text(min_size=10), st.integers(6, 30))
+def test_every_piece_fits(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
+    parts = [part.strip() for part in split_line(line, limit, in_subwords)]  # "▁", four bytes and the end are six
+    assert max(in_subwords(parts)) <= limit
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_every_piece_fits_in_long_lines_of_every_script(in_subwords, text: str) -> None:  # type: ignore[no-untyped-def]
+    for line in (text * 50, re.sub(r"\W", "", text) * 50, (text + " ") * 50):
+        for limit in (8, 31, 100):
+            parts = list(split_line(line, limit, in_subwords))
+            assert "".join(parts) == line
+            assert max(in_subwords(parts)) <= limit
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [
+            "Mr. Smith paid 3.14 dollars.",
+            "Then he left (quickly!).",
+            "Why?",
+            "Nobody knows…",
+            "J. R. R. Tolkien wrote.",
+        ],
+        ["See No. 5 and p. 12 of it.", "It was e.g. the 3. Mai, i.e. May.", "Is it?!", "Yes!"],
+        ['"Why?" he asked.', "“No,” she said.", "“Never!”", "He left..."],
+        ["Das ist z. B. gut.", "Hr. Dr. Meier kam am 3. Mai.", "„Komm!“", "Er ging."],
+        ["« Viens ! » dit-il.", "« Non ! »", "Elle part.", "M. Dupont reste.", "Où vas-tu ?", "Ici."],
+        ["¿Qué tal?", "¡Muy bien!", "Gracias."],
+        ["क्या हाल है?", "मैं ठीक हूँ।", "तुम कैसे हो?"],
+        ["هل أنت هنا؟", "نعم، أنا هنا.", "شكرا."],
+        ["Как дела?", "Хорошо.", "Я живу на ул. Ленина."],
+    ],
+)
+def test_sentences_are_found_and_stay_whole(sentences: list[str]) -> None:
+    assert pieces(" ".join(sentences), 20) == sentences
+
+
+def test_scripts_without_spaces_are_cut_at_once() -> None:
+    assert pieces("他说：“你好。”我走了！真的？是３.１４。「はい。」と言った。", 1000) == [
+        "他说：“你好。”",
+        "我走了！",
+        "真的？",
+        "是３.１４。",
+        "「はい。」",
+        "と言った。",
+    ]
+
+
+def test_sentences_are_pieces_of_their_own_however_short() -> None:
+    assert pieces("Yes. No. One two three. Four!", 100) == ["Yes.", "No.", "One two three.", "Four!"]
+
+
+def test_marks_alone_are_no_sentences() -> None:
+    assert pieces("Stop! ! ! No. ... Go.", 100) == ["Stop!", "! ! No.", "... Go."]
+
+
+def test_text_without_capitals_is_cut_only_where_it_must_be() -> None:
+    text = "the cat sat. the dog ran. mr. smith saw them, e.g. here."
+    assert pieces(text, 20) == [text]
+    assert pieces(text, 9) == ["the cat sat.", "the dog ran.", "mr. smith saw them, e.g. here."]
+
+
+def test_clauses_come_before_spaces_and_spaces_before_the_rest() -> None:
+    assert pieces("a b c, d e f; g h i", 6) == ["a b c,", "d e f;", "g h i"]
+    assert pieces("one – two three four", 5) == ["one", "– two three four"]
+    assert pieces("a b c, d e f", 5) == ["a b c,", "d e f"]
+    assert pieces("a b c d e f", 5) == ["a b c", "d e f"]
+    assert list(split_line("abcdef", 5, in_characters)) == ["abc", "def"]
+    assert list(split_line("我喝茶，你喝水", 6, in_characters)) == ["我喝茶，", "你喝水"]
+    assert pieces("at 12:30 for 1,000 of it", 6) == ["at 12:30 for", "1,000 of it"]  # no cuts inside numbers
+
+
+def test_clauses_and_words_are_packed_evenly() -> None:
+    assert pieces("a, b, c, d, e, f,", 5) == ["a, b, c,", "d, e, f,"]
+    lengths = [len(piece.split()) for piece in pieces("w " * 100, 41)]
+    assert lengths == [33, 34, 33]
+
+
+@pytest.mark.parametrize("grapheme", ["e\u0301", "o\u0302\u0323", FAMILY, "\U0001f44d\U0001f3fd", "कि"])
+@pytest.mark.parametrize("limit", [7, 8, 9, 11])
+def test_letters_keep_their_accents_and_families_stay_together(grapheme: str, limit: int) -> None:
+    for piece in split_line(grapheme * 40, limit, in_characters):
+        assert len(piece) % len(grapheme) == 0
+    prefix = longest_prefix(grapheme * 40, limit, in_characters)
+    assert prefix == grapheme * ((limit - 1) // len(grapheme))
+
+
+@given(TEXTS, st.integers(6, 30))
+def test_a_prefix_fits_and_one_more_word_would_not(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
+    prefix = longest_prefix(line, limit, in_subwords)
+    assert line.startswith(prefix)
+    assert in_subwords([prefix])[0] <= limit
+    assert prefix == line or in_subwords([line])[0] > limit or not line[len(prefix) :].strip()
+
+
+def test_a_prefix_ends_with_a_word() -> None:
+    assert longest_prefix("one two three four", 4, in_words) == "one two three "
+    assert longest_prefix("abcd efgh ijkl", 8, in_characters) == "abcd "
+    assert longest_prefix("abcdefghijkl", 8, in_characters) == "abcdefg"
+
+
+def test_one_character_is_never_cut() -> None:
+    assert list(split_line("ab", 2, lambda texts: [9 * len(text) + 1 for text in texts])) == ["a", "b"]
+
+
+def test_single_spaces_are_all_that_counts() -> None:
+    assert squeeze("  a    b c ") == "a b c"
+
+
+def test_only_blocks_are_looked_at() -> None:
+    seen = 0
+
+    def count(texts: Sequence[str]) -> list[int]:
+        nonlocal seen
+        seen = max(seen, sum(map(len, texts)))
+        return [len(text) // 4 + 2 for text in texts]
+
+    for line in ("a" * 300_000, "Some words. " * 30_000, "好" * 100_000, "some words " * 30_000, "." * 300_000):
+        parts = list(split_line(line, 50, count))
+        assert "".join(parts) == line
+        longest_prefix(line, 50, count)
+    assert seen <= 50 * WIDEST
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("unit", ["a", "Some words, and more of them. ", ". ", "a\u0301", "好，"])
+def test_a_line_of_100_mb_takes_little_memory_and_time_in_proportion(unit: str) -> None:
+    def seconds(line: str) -> float:
+        start = time.perf_counter()
+        for _ in split_line(line, 200, lambda texts: [len(text) // 4 + 2 for text in texts]):
+            pass
+        return time.perf_counter() - start
+
+    small = seconds(unit * (1_000_000 // len(unit)))
+    line = unit * (100_000_000 // len(unit.encode()))
+    assert seconds(line) < 120 + 300 * small
+    tracemalloc.start()
+    for place, _ in enumerate(split_line(line, 200, lambda texts: [len(text) // 4 + 2 for text in texts])):
+        if place > 2000:
+            break
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()

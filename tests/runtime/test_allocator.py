@@ -1,0 +1,248 @@
+"""Out-of-memory errors are told from others; freed memory is kept, and given back."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.runtime import allocator as memory
+from dragoman.runtime.allocator import is_out_of_memory, keep_freed_memory
+
+SHORT = [
+    MemoryError(),
+    MemoryError("std::bad_alloc"),
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB"),
+    torch.cuda.OutOfMemoryError("CUDA out of memory."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried to allocate"
+    ),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:98] data. DefaultCPUAllocator: not enough memory: you tried to allocate"
+    ),
+    RuntimeError(
+        "MPS backend out of memory (MPS allocated: 8.98 GB, other allocations: 1.26 MB, max allowed: 9.07 GB)"
+    ),
+    RuntimeError("CUDA error: out of memory"),
+    RuntimeError("std::bad_alloc"),
+]
+OTHER = [
+    RuntimeError("mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"),
+    RuntimeError("CUDA error: device-side assert triggered"),
+    RuntimeError("Connection closed by peer [127.0.0.1]:29500"),
+    ValueError("out of memory"),
+    KeyError("out of memory"),
+    KeyboardInterrupt(),
+    RuntimeError(),
+]
+
+
+@pytest.mark.parametrize("error", SHORT, ids=str)
+def test_every_way_of_saying_it_is_understood(error: BaseException) -> None:
+    assert is_out_of_memory(error)
+
+
+@pytest.mark.parametrize("error", OTHER, ids=repr)
+def test_nothing_else_is_taken_for_it(error: BaseException) -> None:
+    assert not is_out_of_memory(error)
+
+
+def test_it_is_understood_of_this_very_machine() -> None:
+    with pytest.raises((RuntimeError, MemoryError)) as error:
+        torch.empty(2**60, dtype=torch.uint8)
+    assert is_out_of_memory(error.value)
+
+
+# Page faults of allocating 64 MB again after it was freed, in the main thread and in another one.
+COUNT_FAULTS = """
+import resource, sys, threading
+from dragoman.runtime.allocator import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def allocate():
+    block = bytearray(b"x") * (64 << 20)
+def faults_of(work):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    work()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def in_thread():
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    thread.join()
+allocate()
+print(faults_of(allocate), faults_of(in_thread))
+"""
+
+
+def faults(mode: str) -> tuple[int, int]:
+    output = subprocess.run(
+        [sys.executable, "-c", COUNT_FAULTS, mode], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    main_thread, other_thread = map(int, output.split())
+    return main_thread, other_thread
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+def test_freed_memory_is_used_again_without_new_pages_in_every_thread() -> None:
+    pages = (64 << 20) // 4096
+    kept = faults("keep")
+    assert max(kept) < pages / 20
+    released = faults("leave")
+    assert min(released) > 5 * max(kept)
+
+
+def test_calling_it_twice_and_computing_afterwards_does_no_harm() -> None:
+    keep_freed_memory()
+    keep_freed_memory()
+    for size in (10, 1000, 3_000_000):
+        x = torch.ones(size, requires_grad=True)
+        (x * 2).sum().backward()
+        assert x.grad is not None
+        assert x.grad.sum().item() == 2 * size
+
+
+def test_systems_other_than_linux_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: object) -> None:
+        raise AssertionError("opened the C library")
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    for system in ("darwin", "win32"):
+        monkeypatch.setattr(sys, "platform", system)
+        keep_freed_memory()
+
+
+def test_a_c_library_without_mallopt_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    keep_freed_memory()
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    keep_freed_memory()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
+@pytest.mark.parametrize(
+    ("most", "calls"),
+    [
+        (2**30, [(-3, 2**30), (-1, -1), (-8, 1)]),
+        (2**25, [(-3, 2**30), (-3, 2**25), (-1, -1), (-8, 1)]),
+        (0, [(-3, 2**30), (-3, 2**25), (-8, 1)]),
+    ],
+)
+def test_where_the_c_library_refuses_large_thresholds_tensors_still_do_not_become_fresh_pages(
+    most: int, calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, int]] = []
+
+    def mallopt(parameter: int, value: int) -> int:
+        made.append((parameter, value))
+        return int(parameter != -3 or value <= most)
+
+    monkeypatch.setattr(memory, "_glibc", lambda name: mallopt)
+    monkeypatch.setattr(memory, "_take_large_pages", lambda: None)
+    keep_freed_memory()
+    assert made == calls
+
+
+def test_what_was_freed_can_be_given_back_after_all() -> None:
+    script = """
+import re
+from dragoman.runtime.allocator import give_back_memory, keep_freed_memory
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
+keep_freed_memory()
+blocks = [bytearray(b"x") * (1 << 20) for _ in range(200)]
+last = bytearray(b"x") * (1 << 20)  # keeps the end of the heap where it is
+del blocks
+kept = resident()
+give_back_memory()
+print(kept, resident())
+"""
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    kept, left = map(int, output.split())
+    assert kept > 200
+    assert left < kept - 150
+
+
+# Megabytes in use after products of 500 shapes.
+PRODUCTS = """
+import ctypes, sys, torch
+from dragoman.runtime.allocator import remember_fewer_products
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena a b c d e f used free g".split()]
+library = ctypes.CDLL(None)
+library.mallinfo2.restype = Info
+if sys.argv[1] == "few":
+    remember_fewer_products()
+weight = torch.ones(64, 64, dtype=torch.bfloat16)
+for rows in range(1, 501):
+    torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weight)
+print(library.mallinfo2().used // 2**20)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not say what is in use")
+def test_products_of_shapes_that_will_not_come_again_are_forgotten() -> None:
+    def used(mode: str, **environment: str) -> int:
+        known = {name: value for name, value in os.environ.items() if "ONEDNN" not in name}
+        command = [sys.executable, "-c", PRODUCTS, mode]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True, env=known | environment).stdout)
+
+    many, few = used("many"), used("few")
+    if many - few < 5:
+        pytest.skip("products in bf16 leave nothing behind on this processor")
+    assert used("few", ONEDNN_PRIMITIVE_CACHE_CAPACITY="1024") > few + 0.8 * (many - few), "the user's own choice"
+
+
+# Megabytes in large pages after so many were filled, by whether they were asked for.
+COUNT_LARGE = """
+import re, sys, torch
+from dragoman.runtime.allocator import give_back_memory, keep_freed_memory
+count = int(sys.argv[2])
+if sys.argv[1] != "leave":
+    keep_freed_memory()
+blocks = [torch.ones(1 << 20) for _ in range(count)]  # 4 MB each
+if sys.argv[1] == "again":
+    del blocks
+    give_back_memory()
+    blocks = [torch.ones(1 << 20) for _ in range(count)]
+print(sum(map(int, re.findall(r"AnonHugePages:\\s+(\\d+)", open("/proc/self/smaps").read()))) // 1024)
+"""
+
+
+def large_pages_are_to_be_had() -> bool:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return platform.libc_ver()[0] == "glibc" and setting.is_file() and "[madvise]" in setting.read_text()
+
+
+@pytest.mark.skipif(not large_pages_are_to_be_had(), reason="the system gives large pages to nobody, or to all")
+@pytest.mark.parametrize("mode", ["keep", "again"])
+@pytest.mark.parametrize("count", [64, 400])  # 400: beyond the gigabyte that is asked for at a time
+def test_tensors_lie_in_large_pages_also_after_memory_was_given_back(mode: str, count: int) -> None:
+    def megabytes(mode: str) -> int:
+        command = [sys.executable, "-c", COUNT_LARGE, mode, str(count)]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
+
+    assert megabytes(mode) > megabytes("leave") + 2 * count
+
+
+def test_short_addresses_are_no_error() -> None:
+    script = """
+import resource
+from dragoman.runtime.allocator import keep_freed_memory
+import torch
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)  # less than the heap would like to have
+keep_freed_memory()
+assert torch.ones(1 << 20).sum() == 1 << 20
+"""
+    if sys.platform.startswith("linux"):
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,0 +1,69 @@
+"""Lines for people: where they are broken, and when they come."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from dragoman.runtime.console import NowAndThen, say
+
+
+def test_a_line_is_passed_on_where_enough_seconds_have_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, said = [100.0], list[str]()
+    monkeypatch.setattr("dragoman.runtime.console.time.monotonic", lambda: clock[0])
+    tell = NowAndThen(said.append, seconds=5.0)
+    for now in (101.0, 104.9, 105.0, 106.0, 109.9, 117.0, 121.0, 122.0):
+        clock[0] = now
+        tell(f"{now:g}")
+    assert said == ["105", "117", "122"]
+
+
+class Terminal(io.StringIO):
+    """A terminal of 30 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def said(line: str, patch: pytest.MonkeyPatch) -> str:
+    """What a narrow terminal shows of it."""
+    patch.setenv("COLUMNS", "30")
+    terminal = Terminal()
+    with patch.context() as here:
+        here.setattr("sys.stderr", terminal)
+        say(line)
+    return terminal.getvalue()
+
+
+def test_on_a_terminal_lines_are_broken_between_words_and_stay_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = said("    one two three four five six seven eight nine\n  ten", monkeypatch).splitlines()
+    assert max(map(len, lines)) <= 30
+    assert " ".join(lines).split() == ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    assert [len(line) - len(line.lstrip()) for line in lines] == [4, 4, 2]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/a/path/that-is-far/longer-than/the_terminal.txt",
+        "dragoman: x: a marian model; first: dragoman import x --out MODEL",
+    ],
+)
+def test_what_people_copy_stays_in_one_piece(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(line, monkeypatch) == line + "\n"
+
+
+def test_elsewhere_a_line_is_a_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    say("word " * 30)
+    assert capsys.readouterr().err == "word " * 30 + "\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
+def test_work_goes_on_where_nobody_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+        patch.setattr("sys.stderr", full)
+        say("lost")
+        say("lost, too")

@@ -1,0 +1,417 @@
+"""Writing files: what was there survives any failure, and what is there is whole."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from dragoman.config import ConfigError, DragomanError
+from dragoman.runtime.files import (
+    appearing,
+    make_folder,
+    not_saved,
+    prepare_reports,
+    settle,
+    write_atomically,
+    write_together,
+)
+from tests.fuzz.faults import complaint, contents, full_disk, no_space
+
+
+class Crash(BaseException):
+    """The process is gone: nobody tidies up."""
+
+
+# ---- replacing a file
+
+
+def test_a_file_gets_its_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"before", b"after", b""):
+        write_atomically(path, content)
+        assert contents(tmp_path) == {str(path): content}
+
+
+@pytest.mark.parametrize("room", [0, 100])
+def test_a_disk_that_fills_up_leaves_the_earlier_file_and_nothing_else(room: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+    with full_disk(room):
+        message = complaint(lambda: write_atomically(path, b"x" * 100_000))
+    assert str(path) in message
+    assert "what was there before is intact" in message
+    assert contents(tmp_path) == {str(path): b"before"}
+
+
+def test_what_the_disk_refuses_at_the_last_moment_leaves_the_earlier_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+    monkeypatch.setattr(os, "fsync", no_space)
+    message = complaint(lambda: write_atomically(path, b"after"))
+    assert "No space left" in message
+    assert "make room" in message
+    assert contents(tmp_path) == {str(path): b"before"}
+
+
+def test_nothing_is_called_intact_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", no_space)
+    assert "what was there" not in complaint(lambda: write_atomically(tmp_path / "file", b"new"))
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere folders can't be flushed")
+def test_content_is_on_the_disk_before_it_takes_its_place_and_the_name_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    flushed: list[tuple[str, bool]] = []
+
+    def fsync(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        what = "folder" if os.path.samestat(state, tmp_path.stat()) else f"{state.st_size} bytes"
+        flushed.append((what, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(path, b"12345")
+    assert flushed == [("5 bytes", False), ("folder", True)]
+    assert path.read_bytes() == b"12345"
+
+
+def test_where_a_folder_can_not_be_flushed_the_file_is_there_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files_alone(descriptor: int) -> None:
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", files_alone)
+    write_atomically(tmp_path / "file", b"content")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
+
+
+def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    write_atomically(tmp_path / "loop", b"content")
+    assert (tmp_path / "loop").read_bytes() == b"content"
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_crash_leaves_the_earlier_file_and_the_next_attempt_succeeds(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"before")
+
+    def crash(*arguments: object) -> NoReturn:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*{"fsync": (os, "fsync", crash), "replace": (Path, "replace", crash)}[moment])
+        with pytest.raises(Crash):
+            write_atomically(path, b"much longer than what comes after")
+    assert path.read_bytes() == b"before"
+    write_atomically(path, b"after")
+    assert contents(tmp_path) == {str(path): b"after"}
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "file", tmp_path / "link"
+    target.write_bytes(b"before")
+    link.symlink_to(target)
+    write_atomically(link, b"after")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"after"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_takes_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
+    reader.start()
+    write_atomically(pipe, b"through")
+    reader.join()
+    assert received == [b"through"]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+def test_a_device_that_refuses_is_named() -> None:
+    assert "/dev/full" in complaint(lambda: write_atomically(Path("/dev/full"), b"x"))
+
+
+def test_a_reader_that_had_enough_is_not_taken_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*arguments: object, **settings: object) -> NoReturn:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Path, "open", gone)
+    with pytest.raises(BrokenPipeError):
+        write_atomically(Path(os.devnull), b"x")
+
+
+def test_settling_gives_a_file_its_name_after_its_last_bytes(tmp_path: Path) -> None:
+    partial, final = tmp_path / "partial", tmp_path / "final"
+    final.write_bytes(b"before")
+    with partial.open("wb") as file:
+        file.write(b"after")  # still in Python's buffer
+        settle(file, partial, final)
+        assert final.read_bytes() == b"after"
+    assert contents(tmp_path) == {str(final): b"after"}
+
+
+# ---- names of files that are being written
+
+
+WRITING = """
+import sys
+from pathlib import Path
+from dragoman.runtime.files import appearing, write_atomically, write_together
+folder, content = Path(sys.argv[1]), sys.argv[2].encode() * 100_000
+for _ in range(60):
+    write_atomically(folder / "one", content)
+    write_together({folder / "two": content, folder / "three": content})
+    with appearing(folder / "four", folder / "five") as files:
+        for file in files:
+            file.write(content)
+"""
+
+
+def test_processes_that_write_the_same_files_leave_one_or_the_other(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITING, str(tmp_path)]
+    processes = [subprocess.Popen([*command, mark], stderr=subprocess.PIPE, text=True) for mark in "abc"]
+    for process in processes:
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 0, said
+    found = {Path(path).name: content for path, content in contents(tmp_path).items()}
+    assert found.keys() == {"one", "two", "three", "four", "five"}
+    assert all(content in {mark.encode() * 100_000 for mark in "abc"} for content in found.values())
+
+
+def test_what_a_killed_process_left_goes_and_what_one_is_writing_stays(tmp_path: Path) -> None:
+    code = "import os, sys\nfrom pathlib import Path\nfrom dragoman.runtime.files import appearing\n"
+    code += "with appearing(Path(sys.argv[1])) as (file,):\n    print('ready', flush=True)\n    input()\n"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "file")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    (tmp_path / "file.partial").write_bytes(b"of a download")
+    (tmp_path / "other.0123abcd.partial").write_bytes(b"of another file")
+    assert len(list(tmp_path.glob("file.*.partial"))) == 2
+    processes[0].kill()
+    processes[0].communicate()
+    write_atomically(tmp_path / "file", b"content")
+    assert len(list(tmp_path.glob("file.*.partial"))) == 1
+    processes[1].communicate("\n")
+    assert processes[1].returncode == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "file.partial", "other.0123abcd.partial"}
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "é" * 125, "x" * 200, "a.b" * 80])
+def test_names_as_long_as_they_may_be(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write_atomically(path, b"one")
+    write_together({path: b"two"})
+    with appearing(path) as (file,):
+        file.write(b"three")
+    assert contents(tmp_path) == {str(path): b"three"}
+
+
+def test_names_longer_than_that_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    for action in (lambda path: write_atomically(path, b""), lambda path: write_together({path: b""})):
+        assert "could not be saved (" in complaint(lambda action=action: action(tmp_path / ("x" * 300)))  # type: ignore[misc]
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
+def test_new_files_have_the_mode_that_the_user_wants(tmp_path: Path) -> None:
+    for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
+        before = os.umask(mask)
+        try:
+            write_atomically(tmp_path / "file", b"x")
+            write_together({tmp_path / "another": b"x"})
+        finally:
+            os.umask(before)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
+
+
+def test_where_files_can_not_be_locked_they_are_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*arguments: object) -> NoReturn:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", unable)
+    write_atomically(tmp_path / "file", b"content")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
+
+
+def test_a_new_file_that_was_taken_for_remains_is_made_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, taken = fcntl.flock, []
+
+    def taken_at_first(descriptor: int, operation: int) -> None:
+        if not taken:
+            taken.extend(tmp_path.glob("*.partial"))
+            taken[0].unlink()
+        flock(descriptor, operation)
+
+    monkeypatch.setattr("fcntl.flock", taken_at_first)
+    write_atomically(tmp_path / "file", b"content")
+    assert len(taken) == 1
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
+
+
+# ---- folders
+
+
+def test_making_a_folder_makes_its_parents_and_may_be_repeated(tmp_path: Path) -> None:
+    for _ in range(2):
+        make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert str(folder) in complaint(lambda folder=folder: make_folder(folder))  # type: ignore[misc]
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "read-only" in complaint(lambda: make_folder(tmp_path / "folder"))
+
+
+# ---- what is said
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_where_room_is_short_making_room_is_the_cure(number: int, tmp_path: Path) -> None:
+    message = str(not_saved(tmp_path / "file", OSError(number, os.strerror(number))))
+    assert os.strerror(number) in message
+    assert "make room" in message
+
+
+def test_where_the_place_is_at_fault_another_one_is_the_cure(tmp_path: Path) -> None:
+    message = str(not_saved(tmp_path / "file", OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    assert "name another place" in message
+    assert "make room" not in message
+
+
+def test_torchs_own_words_for_a_full_disk_are_understood(tmp_path: Path) -> None:
+    error = not_saved(
+        tmp_path / "state", RuntimeError("[enforce fail at inline_container.cc:664]"), "the last is intact"
+    )
+    assert isinstance(error, DragomanError)
+    assert "enforce" not in str(error)
+    assert "the last is intact" in str(error)
+    assert "make room" in str(error)
+
+
+# ---- several files, and folders that can't be flushed
+
+
+def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    write_together(dict.fromkeys(paths, b"before"))
+    before = contents(tmp_path)
+    assert list(before.values()) == [b"before"] * 3
+    for number in range(3):
+        calls: list[int] = []
+
+        def fail(descriptor: int, number: int = number, calls: list[int] = calls) -> None:
+            calls.append(descriptor)
+            if len(calls) > number:
+                no_space(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fail)
+            assert str(paths[number]) in complaint(lambda: write_together(dict.fromkeys(paths, b"after")))
+        assert contents(tmp_path) == before
+    write_together(dict.fromkeys(paths, b"after"))
+    assert set(contents(tmp_path).values()) == {b"after"}
+
+
+def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_atomically(tmp_path / "file", b"there")
+    assert contents(tmp_path) == {str(tmp_path / "file"): b"there"}
+
+
+def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").symlink_to("file")
+    write_atomically(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "old").write_text("x")
+    new = {"--a": str(tmp_path / "new"), "--b": str(tmp_path / "old"), "--c": str(tmp_path / "deep" / "er" / "new")}
+    prepare_reports(new | {"--d": "", "--e": os.devnull, "--f": os.devnull})
+    assert contents(tmp_path) == {str(tmp_path / "old"): b"x"}
+    assert (tmp_path / "deep" / "er").is_dir()
+    monkeypatch.setattr(os, "access", lambda *asked: False)
+    with pytest.raises(DragomanError, match="read-only"):
+        prepare_reports({"--a": str(tmp_path / "new")})
+
+
+def test_a_report_replaces_neither_what_is_read_nor_another_report(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "link").symlink_to("text")
+    for name in ("text", "link", "../" + tmp_path.name + "/text"):
+        with pytest.raises(
+            ConfigError, match=r"^--json .* would replace the file which is read here; name another one$"
+        ):
+            prepare_reports({"--json": str(tmp_path / name)}, [tmp_path / "other", tmp_path / "text"])
+    twice = {"--json": str(tmp_path / "report"), "--markdown": f"{tmp_path}/./report"}
+    with pytest.raises(ConfigError, match=r"^--markdown .* would replace the file of --json; name another one$"):
+        prepare_reports(twice)
+    assert contents(tmp_path) == {str(tmp_path / "text"): b"x", str(tmp_path / "link"): b"x"}
+
+
+@pytest.mark.parametrize(("name", "said"), [("-", "no file"), (".", "a folder"), (f"new{os.sep}", "a folder")])
+def test_what_is_no_file_is_no_place_for_a_report(
+    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"^--json {re.escape(name)}: this is {said}; name a file$"):
+        prepare_reports({"--json": name})
+    assert not contents(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux tells the file of a descriptor")
+def test_the_names_of_several_files_reach_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[str] = []
+    fsync = os.fsync
+
+    def watch(descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        flushed.append("folder" if path.is_dir() else "file")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    write_together({tmp_path / "a": b"1", tmp_path / "b": b"2"})
+    assert flushed == ["file", "file", "folder"]

@@ -1,0 +1,330 @@
+"""Subwords: what is written comes back, nothing is unknown, and what cannot be learnt is said in one sentence."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import sentencepiece
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
+from dragoman.text.subwords import SPECIALS, ListedModel, SubwordModel, Vocabulary, learn_subwords
+
+ENGLISH = [
+    "The cat sleeps on the warm roof of the house.",
+    "A dog barks at the cat, but the cat does not wake.",
+    "Every morning the birds sing in the old tree.",
+    "We walk to the river and look at the boats.",
+]
+GERMAN = [
+    "Die Katze schläft auf dem warmen Dach des Hauses.",
+    "Ein Hund bellt die Katze an, aber die Katze wacht nicht auf.",
+    "Jeden Morgen singen die Vögel im alten Baum.",
+    "Wir gehen zum Fluss und sehen die Boote an.",
+]
+SMALL = TextConfig(vocab_size=340)
+
+NEVER_SEEN = [
+    "Ein größerer Köter!",
+    "Съешь ещё этих мягких французских булок",
+    "أهلاً وسهلاً بكم في العالم",
+    "你好，世界。今天天气很好",
+    "こんにちは、世界。カタカナも",
+    "สวัสดีชาวโลก",
+    "नमस्ते दुनिया",
+    "👩‍👩‍👧‍👦 🇩🇪 👍🏽",
+    "e\u0301 \u00e9 ﬁ ½",
+    "a\u00a0b\u3000c\u2028d\u200be",
+    "tab\there",
+    "<s> </s> <unk> <pad> <0x41>",
+]
+
+
+@cache
+def learned() -> SubwordModel:
+    """One model for all examples of a property."""
+    return learn_subwords(ENGLISH + GERMAN, SMALL)
+
+
+@pytest.fixture
+def model() -> SubwordModel:
+    return learned()
+
+
+@pytest.mark.parametrize(("rule", "shown"), [("identity", "ﬁ e\u0301 Ａ"), ("nfkc", "fi é A"), ("nmt_nfkc", "fi é A")])
+def test_text_is_normalized_as_asked(rule: Literal["identity", "nfkc", "nmt_nfkc"], shown: str) -> None:
+    model = learn_subwords(ENGLISH * 50, TextConfig(vocab_size=300, normalization=rule))
+    assert model.decode(model.encode(["ﬁ e\u0301 Ａ"])) == [shown]
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.99])
+def test_rare_characters_are_subwords_only_where_they_are_covered(coverage: float) -> None:
+    model = learn_subwords([*ENGLISH * 50, "Ж"], TextConfig(vocab_size=300, character_coverage=coverage))
+    assert any("Ж" in piece for piece in model.pieces(range(len(model)))) == (coverage == 1.0)
+    assert model.decode(model.encode(["Ж"])) == ["Ж"]
+
+
+@pytest.mark.parametrize("text", [*ENGLISH, *GERMAN, *NEVER_SEEN])
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_text_of_every_script_survives_the_round_trip(text: str, kind: str) -> None:
+    model = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords=kind))  # type: ignore[arg-type]
+    (ids,) = model.encode([text])
+    assert model.decode([ids]) == [text]
+    assert not {PAD, UNK, BOS, EOS} & set(ids)
+
+
+# "▁" is SentencePiece's own sign for a space: it comes back as one.
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\n▁"), min_size=1, max_size=30))
+@example("\x00")
+@example("\ufeff")
+def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> None:
+    text = " ".join(word for word in text.split(" ") if word)
+    model = learned()
+    (ids,) = model.encode([text])
+    assert model.decode([ids]) == [text]
+    assert all(EOS < i < len(model) for i in ids)
+
+
+def test_the_first_four_ids_are_the_special_symbols(model: SubwordModel) -> None:
+    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
+    assert model.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
+
+
+def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[0]])
+    assert model.decode([[BOS, *ids, EOS, PAD, PAD]]) == [ENGLISH[0]]
+    assert model.decode([[]]) == [""]
+
+
+def test_the_pieces_spell_the_text(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[1]])
+    assert "".join(model.pieces(ids)).replace("▁", " ").strip() == ENGLISH[1]
+
+
+def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel) -> None:
+    many = (ENGLISH + GERMAN) * 50  # enough for several threads
+    assert model.encode(many) == [model.encode([line])[0] for line in many]
+
+
+@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
+def test_cut_anew_the_text_is_the_same(dropout: float, model: SubwordModel) -> None:
+    lines = [*ENGLISH, *GERMAN, *NEVER_SEEN]
+    found = model.sample(lines, dropout, seed=3)
+    assert model.decode(found) == model.decode(model.encode(lines))
+    assert not any(i in (PAD, UNK, BOS, EOS) for ids in found for i in ids)
+
+
+def test_the_more_merges_are_left_out_the_shorter_are_the_subwords(model: SubwordModel) -> None:
+    lines = (ENGLISH + GERMAN) * 20
+    sizes = [sum(map(len, model.sample(lines, dropout, seed=3))) for dropout in (1e-9, 0.1, 0.3, 0.9)]
+    assert sizes[0] == sum(map(len, model.encode(lines)))
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] > 0.9 * sum(map(len, lines))  # nearly letter by letter
+
+
+def test_the_same_seed_cuts_alike_whatever_was_cut_before(model: SubwordModel) -> None:
+    lines = (ENGLISH + GERMAN) * 40
+    first = model.sample(lines, 0.1, seed=2**62 + 5)
+    assert model.sample(lines, 0.1, seed=6) != first
+    assert model.sample(lines, 0.1, seed=2**62 + 5) == first
+    assert model.sample(lines[:7], 0.1, seed=2**62 + 5) == first[:7]
+    assert len({tuple(ids) for ids in first}) > len(ENGLISH + GERMAN)  # equal lines are cut in many ways
+
+
+def test_only_bpe_has_merges(model: SubwordModel) -> None:
+    unigram = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords="unigram"))
+    listed = ListedModel(model.serialized, model.pieces(range(len(model))))
+    assert [one.merges for one in (model, unigram, listed)] == [True, False, False]
+
+
+def test_learning_shortens_the_text(model: SubwordModel) -> None:
+    ids = model.encode(ENGLISH)
+    assert sum(map(len, ids)) < 0.8 * sum(map(len, ENGLISH))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_learning_is_deterministic(kind: str) -> None:
+    config = TextConfig(vocab_size=340, subwords=kind)  # type: ignore[arg-type]
+    assert learn_subwords(ENGLISH, config).serialized == learn_subwords(iter(ENGLISH), config).serialized
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_the_number_of_processors_makes_no_difference(
+    kind: Literal["bpe", "unigram"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"{english} {number * 7919}" for number, english in enumerate(ENGLISH * 20)]
+    models = set()
+    for processors in (1, 2, 8):
+        monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
+        models.add(learn_subwords(lines, TextConfig(vocab_size=340, subwords=kind)).serialized)
+    assert len(models) == 1
+
+
+def test_the_vocabulary_has_the_size_asked_for_where_the_text_supports_it() -> None:
+    for size in (300, 340):
+        assert len(learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=size))) == size
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_vocabulary_larger_than_the_text_supports_becomes_as_large_as_it_can(kind: str) -> None:
+    config = TextConfig(vocab_size=30_000, subwords=kind)  # type: ignore[arg-type]
+    model = learn_subwords(ENGLISH, config)
+    assert 260 < len(model) < 30_000
+    assert model.decode(model.encode(ENGLISH)) == ENGLISH
+
+
+def test_a_vocabulary_too_small_for_the_characters_names_the_smallest_that_works() -> None:
+    characters = ["".join(chr(0x4E00 + i + 40 * line) for i in range(40)) for line in range(10)]
+    with pytest.raises(DragomanError, match=r"vocab_size 300 .*at least \d+") as error:
+        learn_subwords(characters, TextConfig(vocab_size=300, character_coverage=1.0))
+    smallest = int(str(error.value).rsplit(" ", 1)[1])
+    assert len(learn_subwords(characters, TextConfig(vocab_size=smallest, character_coverage=1.0))) <= smallest
+
+
+@pytest.mark.parametrize("text", [[], [""], ["  ", "\t", "\u3000"]])
+def test_a_text_without_sentences_teaches_nothing(text: list[str]) -> None:
+    with pytest.raises(DragomanError, match="no sentences"):
+        learn_subwords(text, SMALL)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, -7])
+def test_a_cut_model_is_damaged(keep: int, model: SubwordModel) -> None:
+    with pytest.raises(DragomanError, match=r"here\.model"):
+        SubwordModel(model.serialized[:keep], "here.model")
+
+
+def test_other_bytes_are_no_model() -> None:
+    with pytest.raises(DragomanError, match="SentencePiece"):
+        SubwordModel(b"\x89PNG\r\n\x1a\n" * 20)
+
+
+# ---- vocabularies of two languages
+
+
+def keep_in(folder: Path, vocabulary: Vocabulary) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in vocabulary.files().items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_joint_vocabulary_is_one_model_that_knows_both_languages() -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), SMALL)
+    assert vocabulary.joint
+    assert vocabulary.source is vocabulary.target
+    alone = learn_subwords(ENGLISH, TextConfig(vocab_size=340))
+    assert sum(map(len, vocabulary.target.encode(GERMAN))) < sum(map(len, alone.encode(GERMAN)))
+
+
+def test_separate_vocabularies_are_learnt_from_their_own_language() -> None:
+    config = TextConfig(vocab_size=320, vocabulary="separate")
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), config)
+    assert not vocabulary.joint
+    assert vocabulary.source.serialized == learn_subwords(ENGLISH, config).serialized
+    assert vocabulary.target.serialized == learn_subwords(GERMAN, config).serialized
+
+
+@pytest.mark.parametrize("kind", ["joint", "separate"])
+def test_a_vocabulary_read_from_its_files_is_the_same(kind: str, tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary=kind))  # type: ignore[arg-type]
+    loaded = Vocabulary.load(keep_in(tmp_path, vocabulary))
+    assert loaded.joint == vocabulary.joint
+    assert loaded.source.encode(ENGLISH) == vocabulary.source.encode(ENGLISH)
+    assert loaded.target.encode(GERMAN) == vocabulary.target.encode(GERMAN)
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate"))
+    keep_in(tmp_path, vocabulary)
+    (tmp_path / "target.spm").write_bytes(b"nonsense")
+    with pytest.raises(DragomanError, match=r"target\.spm"):
+        Vocabulary.load(tmp_path)
+    (tmp_path / "source.spm").unlink()
+    with pytest.raises(DragomanError, match=r"source\.spm"):
+        Vocabulary.load(tmp_path)
+
+
+# ------------------------------------------------------------------------------------- subwords with a list
+
+
+def listed(model: SubwordModel, *left_out: str) -> ListedModel:
+    """The same model with its subwords in another order, without some, and with a tag."""
+    pieces = model.pieces(range(4, len(model)))
+    kept = [piece for piece in reversed(pieces) if piece not in left_out]
+    return ListedModel(model.serialized, [*SPECIALS, ">>fra<<", *kept])
+
+
+def test_a_list_gives_the_same_subwords_other_ids(model: SubwordModel) -> None:
+    other = listed(model)
+    for line in ENGLISH:
+        (ids,), (plain,) = other.encode([line]), model.encode([line])
+        assert other.pieces(ids) == model.pieces(plain)
+        assert ids != plain
+        assert other.ids(other.pieces(ids)) == ids
+        assert other.decode([ids]) == model.decode([plain])
+
+
+def test_what_the_list_does_not_have_is_unknown(model: SubwordModel) -> None:
+    (ids,) = model.encode([ENGLISH[0]])
+    (missing,) = model.pieces(ids[1:2])
+    (found,) = listed(model, missing).encode([ENGLISH[0]])
+    assert UNK in found
+    assert len(found) == len(ids)
+
+
+def test_characters_of_the_other_language_are_found_in_the_list(tmp_path: Path) -> None:
+    """As MarianTokenizer finds them: source.spm does not know them, but vocab.json has the subwords of both sides."""
+    output = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(ENGLISH), model_writer=output, vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    processor = sentencepiece.SentencePieceProcessor(model_proto=output.getvalue())
+    own = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
+    model = ListedModel(output.getvalue(), [*SPECIALS, *own, "Ж", "Жи"])
+    for line in ("Ж", "a Ж b", "Ю", "aЖиb", "a </s> b <unk>"):
+        pieces = processor.encode(line, out_type=str)
+        (ids,) = model.encode([line])
+        assert ids == [model.listed.index(piece) if piece in model.listed[4:] else UNK for piece in pieces]
+    assert model.listed.index("Ж") in model.encode(["a Ж b"])[0]
+    assert UNK in model.encode(["Ю"])[0]
+
+
+def test_a_tag_is_one_subword_at_the_beginning_of_a_line(model: SubwordModel) -> None:
+    other = listed(model)
+    tag, plain = other.ids([">>fra<<"]), other.encode([ENGLISH[0]])[0]
+    assert other.encode([f">>fra<< {ENGLISH[0]}", f">>fra<<{ENGLISH[0]}"]) == [[*tag, *plain]] * 2
+    assert other.split_tag(f">>fra<<{ENGLISH[0]}") == (">>fra<<", ENGLISH[0])
+    for line in (f">>deu<< {ENGLISH[0]}", f"{ENGLISH[0]} >>fra<<", ">> a << b"):
+        assert other.split_tag(line) == ("", line)
+        assert tag[0] not in other.encode([line])[0]
+
+
+def test_lists_are_kept_beside_the_models(model: SubwordModel, tmp_path: Path) -> None:
+    one = listed(model)
+    for target, files in ((listed(model), 3), (listed(model, "a"), 4)):
+        vocabulary = Vocabulary(one, target)
+        assert len(vocabulary.files()) == files
+        again = Vocabulary.load(keep_in(tmp_path / str(files), vocabulary))
+        assert again.files() == vocabulary.files()
+        assert again.target.encode(ENGLISH) == target.encode(ENGLISH)
+        assert not again.joint
+
+
+@pytest.mark.parametrize("pieces", [[], ["a", "b"], [*SPECIALS, "a", "a"], ["<unk>", "<pad>", "<s>", "</s>"]])
+def test_a_list_begins_with_the_special_symbols_and_repeats_nothing(pieces: list[str], model: SubwordModel) -> None:
+    with pytest.raises(DragomanError, match="must begin with"):
+        ListedModel(model.serialized, pieces)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2]", b"\xff"])
+def test_a_damaged_list_is_named(content: bytes, model: SubwordModel, tmp_path: Path) -> None:
+    keep_in(tmp_path, Vocabulary(listed(model), listed(model)))
+    (tmp_path / "vocabulary.json").write_bytes(content)
+    with pytest.raises(DragomanError, match=r"vocabulary\.json"):
+        Vocabulary.load(tmp_path)

@@ -1,0 +1,303 @@
+"""Which batches make each step: together the processes do what one alone does, and each epoch everything once."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from itertools import islice
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dragoman.config import EOS, ConfigError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig
+from dragoman.text.batches import Batch, collate, plan_epoch
+from dragoman.text.dataset import TokenStore
+from dragoman.text.preprocess import PreparedText, prepare_text
+from dragoman.text.subwords import Vocabulary, learn_subwords
+from dragoman.training.data_loader import Shares
+from dragoman.training.distributed import Processes
+from dragoman.training.progress import Progress
+from dragoman.training.step import Share, batch_seed
+
+from .small_runs import configure as small_run
+from .small_runs import write_corpus
+
+
+class Sentences:
+    """A store in memory: each sentence is its own number, repeated."""
+
+    def __init__(self, lengths: list[tuple[int, int]]) -> None:
+        self.source_lengths, self.target_lengths = np.array(lengths, dtype=np.int64).T
+
+    def source(self, index: int) -> NDArray[np.int64]:
+        return np.array([index + 10] * (self.source_lengths[index] - 1) + [EOS])
+
+    def target(self, index: int) -> NDArray[np.int64]:
+        return np.array([index + 10] * (self.target_lengths[index] - 1) + [EOS])
+
+
+def store_of(lengths: list[tuple[int, int]]) -> TokenStore:
+    return cast(TokenStore, Sentences(lengths))
+
+
+def some_lengths(count: int = 60, seed: int = 3) -> list[tuple[int, int]]:
+    generator = np.random.default_rng(seed)
+    return [(int(a), int(b)) for a, b in generator.integers(2, 20, (count, 2))]
+
+
+STORE = store_of(some_lengths())
+
+
+def configure(accumulate: int = 1, **limits: Any) -> TrainConfig:
+    optimizer = OptimizerConfig(batch_tokens=80, accumulate=accumulate)
+    limits = limits or {"max_epochs": 2}
+    return TrainConfig(source="en", target="xx", train=["text"], out="out", optimizer=optimizer, seed=7, **limits)
+
+
+def shares_of(config: TrainConfig, rank: int = 0, size: int = 1, progress: Progress | None = None) -> list[Share]:
+    """All that one process does in a run."""
+    progress = Progress() if progress is None else progress
+    shares = Shares(STORE, config, Processes(rank, size))
+    shares.settle(progress)
+    return list(shares.following(progress))
+
+
+def contents(share: Share) -> list[tuple[int, list[list[int]]]]:
+    return [(seed, batch.source.tolist()) for seed, batch in share.batches]
+
+
+def sentences(batch: Batch) -> list[int]:
+    return [int(row[0]) - 10 for row in batch.target_output]
+
+
+PLAN = [plan_epoch(STORE.source_lengths, STORE.target_lengths, 80, 7, epoch) for epoch in range(2)]
+
+
+# ---- one process
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_each_epoch_is_the_plan_with_a_seed_for_each_batch(accumulate: int) -> None:
+    found = [pair for share in shares_of(configure(accumulate)) for pair in share.batches]
+    expected = [(batch_seed(7, epoch, n), batch) for epoch in range(2) for n, batch in enumerate(PLAN[epoch])]
+    assert [seed for seed, _ in found] == [seed for seed, _ in expected]
+    assert [sentences(batch) for _, batch in found] == [batch.tolist() for _, batch in expected]
+
+
+def test_the_tokens_of_a_step_are_those_of_all_its_batches() -> None:
+    for share in shares_of(configure(accumulate=3)):
+        assert share.num_tokens == sum(batch.num_tokens for _, batch in share.batches)
+
+
+def test_the_last_step_of_an_epoch_may_have_fewer_batches_but_never_those_of_the_next() -> None:
+    sizes = [len(share.batches) for share in shares_of(configure(accumulate=4))]
+    expected: list[int] = []
+    for plan in PLAN:
+        expected += [4] * (len(plan) // 4) + ([len(plan) % 4] if len(plan) % 4 else [])
+    assert sizes == expected
+    assert min(sizes) < 4
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_limit_in_epochs_ends_where_the_epoch_does(epochs: int) -> None:
+    progress = Progress()
+    shares = shares_of(configure(max_epochs=epochs), progress=progress)
+    assert len(shares) == sum(len(plan) for plan in PLAN[:epochs])
+    assert (progress.epoch, progress.batch) == (epochs, 0)
+
+
+def test_a_limit_in_steps_ends_there() -> None:
+    progress = Progress()
+    shares = Shares(STORE, configure(max_steps=5), Processes())
+    shares.settle(progress)
+    for _ in shares.following(progress):
+        progress.step += 1
+    assert progress.step == 5
+
+
+@pytest.mark.parametrize("done", [1, 7, len(PLAN[0]), len(PLAN[0]) + 3])
+def test_what_follows_a_break_is_what_would_have_followed(done: int) -> None:
+    config = configure()
+    straight = list(map(contents, shares_of(config)))
+    progress = Progress()
+    shares = Shares(STORE, config, Processes())
+    shares.settle(progress)
+    before = list(map(contents, islice(shares.following(progress), done)))
+    after = list(map(contents, shares_of(config, progress=copy.deepcopy(progress))))
+    assert before + after == straight
+
+
+# ---- several
+
+
+@settings(max_examples=25, deadline=None)
+@given(size=st.integers(1, 5), accumulate=st.integers(1, 6))
+def test_together_the_processes_do_exactly_what_one_does(size: int, accumulate: int) -> None:
+    config = configure(accumulate)
+    ranks = [shares_of(config, rank, size) for rank in range(size)]
+    progress = Progress()
+    Shares(STORE, config, Processes(0, size)).settle(progress)
+    alone = shares_of(config, progress=progress)
+    assert progress.accumulate % size == 0
+    assert accumulate <= progress.accumulate < accumulate + size
+    assert [len(shares) for shares in ranks] == [len(alone)] * size
+    for together, one in zip(zip(*ranks, strict=True), alone, strict=True):
+        assert sorted(pair for share in together for pair in contents(share)) == sorted(contents(one))
+        assert {share.num_tokens for share in together} == {one.num_tokens}
+        for share in together:
+            assert (share.filler is None) == bool(share.batches)
+
+
+def test_who_has_nothing_to_do_keeps_step_with_a_single_sentence() -> None:
+    idle = [share for share in shares_of(configure(accumulate=7), rank=6, size=7) if not share.batches]
+    assert len(idle) == sum(len(plan) % 7 > 0 for plan in PLAN) > 0  # the last steps of the epochs
+    for share in idle:
+        assert share.filler is not None
+        assert len(share.filler.source) == 1
+
+
+# ---- subword dropout
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> PreparedText:
+    folder = tmp_path_factory.mktemp("text")
+    write_corpus(folder)
+    return prepare_text(small_run(folder))
+
+
+def cut_anew(
+    text: PreparedText,
+    dropout: float,
+    rank: int = 0,
+    size: int = 1,
+    progress: Progress | None = None,
+    longest: int = 99,
+) -> list[Share]:
+    config = replace(configure(accumulate=3), text=TextConfig(subword_dropout=dropout, max_length=longest))
+    progress = Progress() if progress is None else progress
+    shares = Shares(text.train, config, Processes(rank, size), text.vocabulary)
+    shares.settle(progress)
+    return list(shares.following(progress))
+
+
+def lines_of(text: PreparedText, ids: NDArray[np.int64]) -> list[str]:
+    return text.vocabulary.target.decode(ids.tolist())
+
+
+def test_sentences_are_cut_anew_each_epoch_and_stay_the_same_text(text: PreparedText) -> None:
+    plain, cut = ([batch for share in cut_anew(text, dropout) for _, batch in share.batches] for dropout in (0.0, 0.3))
+    assert [lines_of(text, b.target_output) for b in cut] == [lines_of(text, b.target_output) for b in plain]
+    assert [lines_of(text, b.source) for b in cut] == [lines_of(text, b.source) for b in plain]
+    assert sum(b.num_tokens for b in cut) > 1.2 * sum(b.num_tokens for b in plain)
+    spelt: dict[str, set[tuple[int, ...]]] = {}
+    for batch in cut:
+        for line, ids in zip(lines_of(text, batch.source), batch.source.tolist(), strict=True):
+            spelt.setdefault(line, set()).add(tuple(i for i in ids if i))
+        assert (batch.target_input[:, 1:] == np.where(batch.target_output == EOS, 0, batch.target_output)[:, :-1]).all()
+    assert sum(len(ways) > 1 for ways in spelt.values()) > 0.8 * len(spelt)
+
+
+def test_what_is_cut_anew_does_not_depend_on_who_does_it_or_on_a_break(text: PreparedText) -> None:
+    alone = cut_anew(text, 0.3)
+    ranks = [cut_anew(text, 0.3, rank, 3) for rank in range(3)]
+    for together, one in zip(zip(*ranks, strict=True), alone, strict=True):
+        assert sorted(pair for share in together for pair in contents(share)) == sorted(contents(one))
+        assert {share.num_tokens for share in together} == {one.num_tokens}
+        assert one.num_tokens == sum(batch.num_tokens for _, batch in one.batches)
+    after = cut_anew(text, 0.3, progress=Progress(epoch=1))
+    assert list(map(contents, after)) == list(map(contents, alone))[-len(after) :]
+
+
+def test_a_sentence_stays_as_it_was_where_it_would_have_too_many_subwords(text: PreparedText) -> None:
+    longest = int(max(text.train.source_lengths.max(), text.train.target_lengths.max()))
+    batches = [batch for share in cut_anew(text, 0.9, longest=longest) for _, batch in share.batches]
+    assert max(int((batch.target_output > 0).sum(1).max()) for batch in batches) <= longest + 1
+    assert sum(batch.num_tokens for batch in batches) > 2 * text.train.report.target_tokens  # the others were cut
+
+
+def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None:
+    pairs = text.vocabulary.source.decode([text.train.source(i).tolist() for i in range(len(text.train))])
+    unigram = learn_subwords(pairs, TextConfig(vocab_size=300, subwords="unigram"))
+    config = replace(configure(), text=TextConfig(subword_dropout=0.1))
+    with pytest.raises(ConfigError, match="BPE"):
+        Shares(text.train, config, Processes(), Vocabulary(unigram, unigram))
+
+
+# ---- settling
+
+
+def settle(accumulate: int, size: int, begun_with: int = 0) -> tuple[int, str | None]:
+    progress = Progress(accumulate=begun_with)
+    line = Shares(STORE, configure(accumulate), Processes(0, size)).settle(progress)
+    return progress.accumulate, line
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "size", "batches"), [(1, 1, 1), (3, 1, 3), (4, 2, 4), (1, 2, 2), (3, 2, 4), (5, 3, 6), (1, 8, 8)]
+)
+def test_every_process_has_a_batch_of_each_step_and_people_are_told_where_that_makes_more(
+    accumulate: int, size: int, batches: int
+) -> None:
+    settled, line = settle(accumulate, size)
+    assert settled == batches
+    assert (line is None) == (batches == accumulate)
+    assert line is None or f"a step has {batches} batches, shared by {size} processes" in line
+
+
+def test_a_run_goes_on_with_the_steps_that_it_began_with() -> None:
+    settled, line = settle(1, 1, begun_with=2)
+    assert settled == 2
+    assert line == "a step has 2 batches, shared by 1 process"
+    settled, line = settle(1, 2, begun_with=3)
+    assert settled == 3
+    assert line is not None
+    assert "some will wait" in line
+
+
+# ---- the most demanding
+
+
+@pytest.mark.parametrize("seed", range(80, 300, 5))
+def test_no_batch_of_an_epoch_is_more_demanding_than_those_that_are_tried(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    batch_tokens = int(generator.integers(10, 200))
+    config = replace(configure(), optimizer=OptimizerConfig(batch_tokens=batch_tokens))
+    store = store_of(some_lengths(int(generator.integers(1, 60)), seed))
+    tried = Shares(store, config, Processes()).most_demanding()
+    plan = plan_epoch(store.source_lengths, store.target_lengths, batch_tokens, 7, 0)
+    batches = [collate(store, indices) for indices in plan]
+    assert 1 <= len(tried) <= 2
+    assert max(b.padded_tokens for b in tried) == max(b.padded_tokens for b in batches)
+    assert max(b.longest for b in tried) == max(b.longest for b in batches)
+
+
+def test_no_batch_is_padded_beyond_the_positions_of_the_model() -> None:
+    lengths = [(n, n) for n in range(2, 19)] * 3
+    config = replace(
+        configure(accumulate=2, max_epochs=1), model=ModelConfig(max_length=18), text=TextConfig(max_length=17)
+    )
+    shares = Shares(store_of(lengths), config, Processes(1, 2))
+    batches = [batch for share in shares.following(Progress(accumulate=2)) for _, batch in share.batches]
+    assert max(batch.longest for batch in [*batches, *shares.most_demanding()]) == 18
+
+
+def test_progress_knows_the_part_of_the_epoch_that_is_done() -> None:
+    progress = Progress()
+    shares = Shares(STORE, configure(), Processes())
+    shares.settle(progress)
+    epoch = shares.batches_per_epoch()
+    parts = [progress.part_of_epoch for _ in shares.following(progress)]
+    assert parts == pytest.approx([batch / epoch for batch in range(1, epoch + 1)] * 2)
+    assert (progress.epoch, progress.part_of_epoch) == (2, 0.0)
+
+
+def test_the_same_batch_is_cut_otherwise_with_another_seed(text: PreparedText) -> None:
+    config = replace(configure(), text=TextConfig(subword_dropout=0.3))
+    shares, indices = Shares(text.train, config, Processes(), text.vocabulary), np.arange(20)
+    first, again, other = (shares._collate(indices, seed) for seed in (1, 1, 2))
+    assert first.source.tolist() == again.source.tolist() != other.source.tolist()

@@ -1,0 +1,350 @@
+"""What is said, when, and above all when nothing is said: on planted courses, recorded runs and small real ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dragoman.config import OptimizerConfig, TrainConfig
+from dragoman.training.diagnostics import Health, Observation, diagnose, out_of_bounds
+
+GOOD = Health(1000, 0.6, 0.55, 0.14, 1.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.8)
+UNRELATED = replace(GOOD, forced_accuracy=0.3, free_accuracy=0.2, chance_accuracy=0.2)
+FALLING = (5.5, 4.5, 3.6, 3.0, 2.5, 2.0)
+STALLED = (3.02, 3.0, 3.0, 3.0, 3.01, 2.99)
+
+
+def observe(
+    losses: Sequence[float], healths: Health | Sequence[Health] = GOOD, every: int = 500, **last: Any
+) -> list[Observation]:
+    """A run with a validation every so many steps; `last` changes the present one."""
+    each = [healths] * len(losses) if isinstance(healths, Health) else list(healths)
+    course = [
+        Observation(every * number, loss + 1.0, loss, 6.0, health)
+        for number, (loss, health) in enumerate(zip(losses, each, strict=True), start=1)
+    ]
+    return [*course[:-1], replace(course[-1], **last)]
+
+
+def said(course: Sequence[Observation]) -> list[str | None]:
+    """What is said at each validation in turn."""
+    return [diagnose(course[: number + 1]) for number in range(len(course))]
+
+
+def spread(health: Health, **values: Sequence[float]) -> list[Health]:
+    """Healths that differ in some numbers."""
+    return [replace(health, **dict(zip(values, row, strict=True))) for row in zip(*values.values(), strict=True)]
+
+
+# ---------------------------------------------------------------------------------------------- nothing to say
+
+
+def test_nothing_is_said_of_a_healthy_run_or_of_none() -> None:
+    assert diagnose([]) is None
+    assert said(observe(FALLING)) == [None] * 6
+    assert said(observe(STALLED)) == [None] * 6
+
+
+# Loss, gradient norm, forced, free and chance accuracy, length ratio, shares alike, looping and empty: a validation
+# every 100 steps of English-German captions, and every 50 of the phrasebook. Both go through loops and lengths that
+# would be an illness later.
+CAPTIONS = """5.55 0.99 0.22 0.21 0.17 0.70 0.06 0.74 0; 4.67 0.80 0.30 0.26 0.14 1.53 0.02 0.48 0
+3.96 0.75 0.37 0.33 0.14 0.99 0.01 0.20 0; 3.55 0.74 0.42 0.38 0.14 0.81 0.00 0.12 0
+3.29 0.73 0.45 0.40 0.14 0.75 0.00 0.07 0; 3.09 0.77 0.47 0.43 0.14 0.89 0.00 0.11 0
+2.94 0.80 0.49 0.46 0.15 0.95 0.00 0.14 0; 2.81 0.75 0.51 0.47 0.15 1.02 0.00 0.14 0
+2.71 0.81 0.52 0.48 0.15 1.09 0.00 0.20 0; 2.61 0.80 0.53 0.49 0.15 0.91 0.00 0.10 0"""
+PHRASES = """5.72 1.40 0.18 0.08 0.06 0.67 0.49 0.33 0.28; 3.76 1.10 0.38 0.29 0.11 1.24 0.03 0.85 0
+2.29 1.20 0.57 0.49 0.12 1.67 0.03 0.46 0; 1.23 1.10 0.74 0.66 0.14 1.14 0.02 0.15 0
+0.63 0.88 0.87 0.82 0.14 1.19 0.04 0.12 0; 0.33 0.66 0.92 0.91 0.14 1.01 0.01 0.01 0
+0.22 0.54 0.95 0.93 0.14 1.01 0.01 0.00 0; 0.15 0.47 0.97 0.96 0.14 0.99 0.01 0.00 0
+0.12 0.40 0.98 0.97 0.14 1.00 0.00 0.00 0; 0.10 0.38 0.98 0.98 0.14 1.00 0.00 0.00 0
+0.08 0.30 0.99 0.98 0.14 1.00 0.00 0.00 0; 0.08 0.30 0.99 0.98 0.14 1.00 0.00 0.00 0
+0.08 0.27 0.99 0.99 0.14 1.00 0.01 0.00 0; 0.07 0.27 0.99 0.99 0.14 1.00 0.00 0.00 0
+0.06 0.22 1.00 0.99 0.14 1.00 0.00 0.00 0; 0.07 0.23 0.99 0.99 0.14 1.00 0.00 0.00 0"""
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize(("record", "unigram"), [(CAPTIONS, 5.83), (PHRASES, 5.04)], ids=["captions", "phrases"])
+def test_no_word_is_said_of_recorded_healthy_runs(record: str, unigram: float, stride: int) -> None:
+    rows = [[float(word) for word in row.split()] for row in record.replace(";", "\n").split("\n")]
+    course = [
+        Observation(
+            number,
+            loss + 1.2,
+            loss,
+            unigram,
+            Health(300, forced, free, chance, ratio, empty, alike, looping, 0.0, 0.0, norm),
+        )
+        for number, (loss, norm, forced, free, chance, ratio, alike, looping, empty) in enumerate(rows, start=1)
+    ]
+    assert not any(said(course[stride - 1 :: stride]))
+
+
+def test_the_same_sentence_for_everything_is_normal_while_the_loss_falls_to_that_of_the_language() -> None:
+    young = replace(UNRELATED, identical=1.0, repeated=1.0, length_ratio=4.0)
+    course = observe([8.0, 7.0, 6.2, 5.5, 5.0, 4.6], young)
+    assert said(course) == [None] * 6
+
+
+def test_a_few_sentences_are_no_evidence() -> None:
+    few = replace(UNRELATED, sentences=20, identical=1.0, repeated=1.0, empty=0.5, copied=0.5, unknown=0.5)
+    assert said(observe(STALLED, few)) == [None] * 6
+
+
+def test_what_gets_rarer_is_being_cured() -> None:
+    shares = (0.9, 0.9, 0.8, 0.5, 0.45, 0.4)
+    assert not any(said(observe(FALLING, spread(GOOD, repeated=shares))))
+    assert diagnose(observe(FALLING, spread(GOOD, repeated=(0.4, 0.4, 0.4, 0.4, 0.4, 0.4)))) is not None
+
+
+def test_a_single_bad_validation_is_no_illness() -> None:
+    for name in ("empty", "identical", "repeated", "copied", "unknown"):
+        sick = spread(GOOD, **{name: (0.0, 0.0, 0.0, 0.0, 0.0, 0.5)})
+        assert diagnose(observe(FALLING, sick)) is None, name
+
+
+# -------------------------------------------------------------------------------------------- a run that breaks
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf])
+def test_a_loss_that_is_no_number(loss: float) -> None:
+    text = diagnose(observe([5.0, loss]))
+    assert text is not None
+    assert "no number" in text
+    assert "optimizer.peak_lr" in text
+    assert diagnose(observe([loss, 4.0, 3.0])) is None  # it was, and is over
+
+
+def test_skipped_steps() -> None:
+    text = diagnose(observe(FALLING, skipped=5))
+    assert text is not None
+    assert text.startswith("5 of the last 500 steps were left out")
+    assert diagnose(observe(FALLING, skipped=4)) is None
+    assert diagnose(observe(FALLING, every=20, skipped=1)) is None  # one bad batch
+    assert diagnose(observe([5.0], skipped=500)) is not None
+
+
+def test_a_loss_that_went_up() -> None:
+    lost = replace(GOOD, forced_accuracy=0.1, free_accuracy=0.05)
+    text = diagnose(observe([5.0, 3.1, 7.0], [GOOD, GOOD, lost]))
+    assert text is not None
+    assert text.startswith("the validation loss went up from 3.10 (step 1,000) to 7.00")
+    assert "lower the learning rate" in text
+
+
+def test_a_loss_that_went_up_at_the_cost_of_accuracy_is_no_overfitting() -> None:
+    course = observe([5.0, 3.1, 7.0], spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44)), train_loss=3.0)
+    assert "went up" in str(diagnose(course))
+    kept = replace(course[-1], health=replace(GOOD, forced_accuracy=0.46))
+    assert diagnose([*course[:-1], kept]) is None
+
+
+def test_a_validation_that_failed_is_not_the_best_one() -> None:
+    assert "from 3.10" in str(diagnose(observe([math.nan, 3.1, 7.0])))
+
+
+def test_a_loss_that_went_up_together_with_the_training_loss() -> None:
+    assert "went up" in str(diagnose(observe([5.0, 3.1, 4.0], train_loss=5.0)))
+    assert diagnose(observe([5.0, 3.1, 4.0], train_loss=4.2)) is None  # 4.1 before: that may be overfitting
+    assert diagnose(observe([5.0, 3.1, 4.0], train_loss=math.nan)) is None
+    assert diagnose(observe([5.0, 3.1, 3.5], train_loss=9.0)) is None  # not by a quarter
+    assert diagnose(observe([5.0, 0.1, 0.5], train_loss=9.0)) is None  # not by half a nat
+    assert diagnose(observe([5.0, 5.6], train_loss=9.0)) is None  # by half a nat, but not by a quarter
+
+
+def test_exploding_gradients() -> None:
+    norms = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 9.0))
+    text = diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], norms))
+    assert text is not None
+    assert text.startswith("the norm of the gradient is 11 times what it was")
+    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.1], norms)) is None  # and yet the loss falls
+    shorter = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 7.9))
+    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], shorter)) is None
+    tiny = spread(GOOD, gradient_norm=(0.01, 0.01, 0.01, 0.01, 0.9))
+    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], tiny)) is None
+    unknown = spread(GOOD, gradient_norm=(math.nan, math.nan, math.nan, math.nan, 9.0))
+    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], unknown)) is None
+
+
+# ------------------------------------------------------------------------------------ a model that learned too little
+
+
+def test_a_model_that_guesses_by_frequency() -> None:
+    nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
+    words = said(observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.04], nothing))
+    assert words[:3] == [None] * 3
+    assert "its loss of 6.04 is no better than guessing by them (6.00)" in str(words[-1])
+    slow = observe([9.0, 8.5, 8.0, 7.5, 7.0, 6.6], nothing)
+    assert said(slow) == [None] * 6  # it is on its way
+
+
+def test_during_the_warm_up_a_loss_that_hardly_falls_is_no_illness() -> None:
+    nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
+    course = observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.02], nothing)
+    assert diagnose(course, warmup_steps=3000) is None
+    assert "word frequencies at best" in str(diagnose(course, warmup_steps=2999))
+
+
+@pytest.mark.parametrize(("schedule", "option"), [("paper", "--optimizer.lr-scale"), ("linear", "--optimizer.peak-lr")])
+def test_a_run_that_went_out_of_bounds_names_the_setting_that_its_schedule_has(schedule: Any, option: str) -> None:
+    optimizer = OptimizerConfig(schedule=schedule, lr_scale=2.5, peak_lr=2.5, warmup_steps=1234)
+    config = TrainConfig(source="en", target="de", train=["a"], out="b", optimizer=optimizer, max_steps=9)
+    said = out_of_bounds(20, 345, math.nan, 7.0, config)
+    assert f"a lower {option} than 2.5, or with more --optimizer.warmup-steps than 1,234" in said
+    assert "(step 345: loss nan, gradient 7.0)" in said
+
+
+def test_a_loss_above_guessing_is_not_guessing_where_the_translations_are_related() -> None:
+    assert "guessing" not in str(diagnose(observe([6.1] * 6, replace(GOOD, length_ratio=0.4))))
+
+
+def test_the_same_sentence_for_everything() -> None:
+    same = replace(UNRELATED, identical=0.61)
+    text = diagnose(observe(STALLED, same))
+    assert text is not None
+    assert text.startswith("61% of the translations are the same sentence: the decoder ignores the source")
+    assert "dragoman check" in text
+
+
+def test_a_decoder_that_ignores_the_source_is_found_while_its_loss_still_falls() -> None:
+    words = said(observe([5.6, 5.2, 4.4, 4.1, 3.9, 3.6], replace(UNRELATED, identical=1.0)))
+    assert words[:5] == [None] * 5  # half-way was before 75% of 6 nats
+    assert "100% of the translations are the same sentence" in str(words[5])
+
+
+def test_different_sentences_that_ignore_the_source() -> None:
+    text = diagnose(observe(STALLED, replace(UNRELATED, free_accuracy=0.22)))
+    assert text is not None
+    assert "(22% of the subwords right, 20% by chance)" in text
+    assert "ignores the source" in text
+    assert diagnose(observe(STALLED, replace(UNRELATED, free_accuracy=0.25))) is None
+    assert "ignores the source" in str(diagnose(observe([5.0] * 6, UNRELATED)))  # far from fluent, but at its end
+
+
+def test_a_model_that_writes_nothing_is_silent_rather_than_blind() -> None:
+    silent = replace(UNRELATED, free_accuracy=0.0, chance_accuracy=0.0, length_ratio=0.0, empty=1.0)
+    text = str(diagnose(observe([5.0, 4.4, 4.1, 3.8, 3.5, 3.2], silent)))
+    assert text.startswith("100% of the translations are empty")
+
+
+def test_the_same_sentence_for_many_though_not_for_all() -> None:
+    many = replace(GOOD, identical=0.35)
+    assert str(diagnose(observe(FALLING, many))).startswith("35% of the translations are the same sentence")
+    assert diagnose(observe(FALLING, replace(GOOD, identical=0.25))) is None
+    assert diagnose(observe(STALLED, replace(GOOD, identical=0.25))) is not None  # nothing will change any more
+    assert diagnose(observe(STALLED, replace(GOOD, identical=0.05))) is None
+
+
+# ---------------------------------------------------------------------------------------------- bad translations
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"empty": 0.12}, "12% of the translations are empty"),
+        ({"unknown": 0.11}, "11% of the translations hold broken characters"),
+        ({"copied": 0.06}, "6% of the translations copy their source"),
+        ({"repeated": 0.4}, "40% of the translations repeat themselves"),
+        ({"length_ratio": 0.6}, "the translations have 60% of the length of their references"),
+        ({"length_ratio": 1.6}, "the translations are 1.6 times as long as their references"),
+        ({"forced_accuracy": 0.8}, "80% of the subwords are right when the model is shown the reference, but only 55%"),
+    ],
+)
+def test_what_is_bad_about_related_translations(values: dict[str, float], words: str) -> None:
+    for losses in (FALLING, STALLED):
+        assert str(diagnose(observe(losses, replace(GOOD, **values)))).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("values", "stalled"),
+    [
+        ({"empty": 0.06}, True),
+        ({"unknown": 0.06}, True),
+        ({"repeated": 0.15}, True),
+        ({"empty": 0.04, "unknown": 0.04, "copied": 0.04, "repeated": 0.09, "identical": 0.09}, False),
+        ({"length_ratio": 0.75}, False),
+        ({"length_ratio": 1.4}, False),
+        ({"forced_accuracy": 0.74}, False),
+    ],
+)
+def test_less_is_said_while_the_loss_falls(values: dict[str, float], stalled: bool) -> None:
+    assert diagnose(observe(FALLING, replace(GOOD, **values))) is None
+    assert (diagnose(observe(STALLED, replace(GOOD, **values))) is not None) == stalled
+
+
+def test_the_length_is_wrong_in_a_model_that_has_come_to_its_end_unrelated_or_not() -> None:
+    weak = replace(UNRELATED, free_accuracy=0.25)
+    for ratio in (0.5, 2.0):
+        assert "length" in str(diagnose(observe(STALLED, replace(weak, length_ratio=ratio)))).replace("long", "length")
+        assert diagnose(observe(FALLING, replace(weak, length_ratio=ratio))) is None
+
+
+def test_the_cure_for_copies_needs_two_validations() -> None:
+    assert diagnose(observe([3.0], replace(GOOD, copied=0.5))) is None
+    assert "--clean.copies" in str(diagnose(observe([3.0, 2.0], replace(GOOD, copied=0.5))))
+
+
+def test_nothing_is_said_before_the_fourth_validation() -> None:
+    words = said(observe(FALLING, replace(GOOD, empty=0.5)))
+    assert words[:3] == [None] * 3
+    assert "empty" in str(words[3])
+
+
+def test_learning_by_heart() -> None:
+    losses = (3.0, 2.0, 2.1, 2.3, 2.4)
+    course = [replace(o, train_loss=loss) for o, loss in zip(observe(losses), (4.0, 3.0, 2.2, 1.9, 1.6), strict=True)]
+    free = spread(GOOD, free_accuracy=(0.4, 0.55, 0.56, 0.55, 0.54))
+    course = [replace(o, health=health) for o, health in zip(course, free, strict=True)]
+    text = diagnose(course)
+    assert text is not None
+    assert "since step 1,000 the validation loss rose from 2.00 to 2.40 while the training loss fell to 1.60" in text
+    assert diagnose(course[:4]) is None  # only once beyond 10%
+    better = replace(course[-1], health=replace(GOOD, free_accuracy=0.6))
+    assert diagnose([*course[:-1], better]) is None  # the translations gain all the same
+    assert diagnose([*course[:-1], replace(course[-1], train_loss=2.9)]) is None  # above the validation loss
+    assert diagnose([*course[:-1], replace(course[-1], train_loss=math.nan)]) is None
+
+
+def test_the_most_serious_thing_comes_first() -> None:
+    sick = replace(GOOD, empty=0.3, unknown=0.3, copied=0.3, repeated=0.4, length_ratio=0.5, forced_accuracy=0.9)
+    order = [
+        ("skipped", {"skipped": 0}),
+        ("empty", {"empty": 0.0}),
+        ("broken characters", {"unknown": 0.0}),
+        ("copy", {"copied": 0.0}),
+        ("repeat", {"repeated": 0.0}),
+        ("length", {"length_ratio": 1.0}),
+        ("is shown the reference", {"forced_accuracy": 0.6}),
+    ]
+    skipped = 100
+    for word, cure in order:
+        text = str(diagnose(observe(FALLING, sick, skipped=skipped))).replace("left out", "skipped")
+        assert word in text
+        skipped = 0
+        sick = replace(sick, **{name: value for name, value in cure.items() if name != "skipped"})
+    assert diagnose(observe(FALLING, sick)) is None
+
+
+def test_each_is_one_sentence_with_a_cure() -> None:
+    words = [
+        diagnose(observe([5.0, math.nan])),
+        diagnose(observe(FALLING, skipped=99)),
+        diagnose(observe([6.1] * 6, UNRELATED)),
+        *(diagnose(observe(STALLED, replace(GOOD, **{name: 0.5}))) for name in ("empty", "unknown", "copied")),
+        *(diagnose(observe(STALLED, replace(GOOD, **{name: 0.5}))) for name in ("identical", "repeated")),
+    ]
+    for text in words:
+        assert text is not None
+        assert not text.endswith(".")
+        assert "\n" not in text
+        assert any(cure in text for cure in ("optimizer.", "dragoman check", "add text"))
+
+
+def test_an_observation_comes_back_from_a_saved_run() -> None:
+    (observation,) = observe([3.0], skipped=2)
+    assert Observation.restore(json.loads(json.dumps(observation.state()))) == observation

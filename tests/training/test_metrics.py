@@ -1,0 +1,184 @@
+"""The records of a run: JSON lines, and a resumed run forgets what it does again."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rich.console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from dragoman.checkpoint import METRICS_FILE
+from dragoman.training import metrics as recorder
+from dragoman.training.metrics import Recorder, SilentRecorder
+from tests.fuzz.faults import complaint
+
+
+def record_steps(folder: Path, steps: range, after_step: int = 0, run: str = "first") -> None:
+    with Recorder(folder, after_step) as records:
+        for step in steps:
+            records.record(step, {"train/loss": step / 2, f"train/{run}": 1.0})
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / METRICS_FILE).read_text().splitlines()]
+
+
+def test_every_line_is_json_with_its_step_and_its_values(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 4))
+    assert recorded(tmp_path) == [{"step": s, "train/loss": s / 2, "train/first": 1.0} for s in (1, 2, 3)]
+    assert (tmp_path / METRICS_FILE).read_text().endswith("\n")
+
+
+def test_what_is_recorded_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as records:
+        records.record(1, {"train/loss": 0.5})
+        assert len(recorded(tmp_path)) == 1
+
+
+def test_a_resumed_run_keeps_earlier_steps_and_forgets_later_ones(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 7))
+    record_steps(tmp_path, range(5, 9), after_step=4, run="second")
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert ["train/first" in line for line in recorded(tmp_path)] == [True] * 4 + [False] * 4
+
+
+def test_a_run_that_begins_again_forgets_everything(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 7))
+    record_steps(tmp_path, range(1, 3), run="second")
+    assert [(line["step"], "train/second" in line) for line in recorded(tmp_path)] == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize("rest", ['{"step": 3, "train/lo', '{"st', "\x00\x00\x00", "[]", '"step"', '{"loss": 1}', "7"])
+def test_a_half_written_last_line_is_dropped(rest: str, tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 3))
+    with (tmp_path / METRICS_FILE).open("a") as file:
+        file.write(rest)
+    record_steps(tmp_path, range(3, 5), after_step=2)
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_a_whole_last_line_without_its_newline_is_kept(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 3))
+    path = tmp_path / METRICS_FILE
+    path.write_text(path.read_text().rstrip("\n"))
+    record_steps(tmp_path, range(3, 4), after_step=2)
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3]
+
+
+def test_tensorboard_shows_the_same_numbers_and_forgets_the_same_steps(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 7))
+    record_steps(tmp_path, range(5, 8), after_step=4)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in events.Scalars("train/loss")] == [(s, s / 2) for s in range(1, 8)]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_lines_are_strict_json_even_where_a_number_is_not_finite(value: float, tmp_path: Path) -> None:
+    with Recorder(tmp_path) as records:
+        records.record(1, {"train/loss": value})
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    json.loads((tmp_path / METRICS_FILE).read_text(), parse_constant=refuse)
+
+
+def test_people_are_told_on_stderr_so_that_stdout_stays_clean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Recorder(tmp_path) as records:
+        records.say("valid loss [bold]1.5[/bold]")
+    shown = capsys.readouterr()
+    assert shown.err.startswith("valid loss [bold]1.5[/bold]\n")
+    assert shown.out == ""
+
+
+def test_a_terminal_shows_translations_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(
+        recorder,
+        "Console",
+        lambda stderr, **settings: rich.console.Console(file=shown, force_terminal=True, **settings),
+    )
+    with Recorder(tmp_path) as records:
+        assert records._live
+        records.say("    12:100:5 :smile: [bold]a[/bold]")
+    assert "    12:100:5 :smile: [bold]a[/bold]" in shown.getvalue()
+
+
+def test_nothing_is_shown_but_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Recorder(tmp_path) as records:
+        records.say("valid loss 1.5")
+    assert capsys.readouterr().err == "valid loss 1.5\n"
+
+
+def test_without_a_terminal_progress_is_a_line_every_few_seconds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("dragoman.runtime.console.time.monotonic", lambda: clock[0])
+    with Recorder(tmp_path) as records:
+        for step in range(1, 101):  # a second each
+            clock[0] += 1.0
+            records.show(step, "loss 1.0", step / 100)
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert 5 <= len(lines) <= 20
+    assert all("loss 1.0" in line for line in lines)
+
+
+def test_records_are_closed_when_the_run_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Recorder(tmp_path) as records:  # noqa: PT012
+        records.record(1, {"train/loss": 1.0})
+        raise ZeroDivisionError
+    with pytest.raises(ValueError, match="closed"):
+        records.record(2, {"train/loss": 1.0})
+    assert [line["step"] for line in recorded(tmp_path)] == [1]
+
+
+def test_a_silent_recorder_writes_and_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dragoman.training.metrics._SECONDS_BETWEEN_LINES", 0.0)
+    with SilentRecorder() as records:
+        assert isinstance(records, SilentRecorder)
+        records.record(1, {"train/loss": 1.0})
+        records.show(1, "loss 1.0", 0.5)
+        records.say("hello")
+    assert capsys.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_silent_recorder_can_do_all_that_another_can() -> None:
+    public = {name for name in vars(Recorder) if not name.startswith("_")} | {"__init__", "__enter__", "__exit__"}
+    assert public <= vars(SilentRecorder).keys()  # nothing is inherited that would look for an open file
+
+
+def test_metrics_that_were_damaged_are_forgotten_line_by_line(tmp_path: Path) -> None:
+    record_steps(tmp_path, range(1, 4))
+    lines = (tmp_path / METRICS_FILE).read_bytes().split(b"\n")
+    (tmp_path / METRICS_FILE).write_bytes(b"\n".join([lines[0], b"\xff\xfe", b"[" * 100_000, lines[2], b""]))
+    record_steps(tmp_path, range(4, 5), after_step=3)
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 3, 4]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("place", [METRICS_FILE, "tensorboard"])
+def test_a_disk_that_is_full_is_an_error_of_one_sentence(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Recorder(tmp_path) as records:
+        records.record(1, {"train/loss": 0.5})
+        file = records._metrics if place == METRICS_FILE else records._tensorboard._file
+        full = open("/dev/full", "wb") if place != METRICS_FILE else open("/dev/full", "w")  # noqa: SIM115
+        os.dup2(full.fileno(), file.fileno())
+        assert METRICS_FILE in complaint(lambda: records.record(2, {"train/loss": 0.5}))
+    assert "Traceback" not in capfd.readouterr().err
+    assert recorded(tmp_path)[0] == {"step": 1, "train/loss": 0.5}
+    full.close()

@@ -1,0 +1,382 @@
+"""The state of a run: whatever breaks, a whole one is found, and nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dragoman.config import TrainConfig, UnreadableError
+from dragoman.training.run_state import list_states, load_state, run_lock, save_state, settings_digest
+from tests.fuzz.faults import complaint, contents, cut, cut_header, empty, flip, full_disk, grow, no_space, zero
+
+from .small_runs import hold
+
+STATE: dict[str, Any] = {
+    "progress": {"step": 7, "seconds": 1.5, "finished": False, "best_score": float("-inf"), "losses": [0.5, 0.25]},
+    "facts": {"text": "größer", "list": [1, 2]},
+    "weights": {"a": torch.arange(6.0).reshape(2, 3)},
+    "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"lr": 0.1, "betas": (0.9, 0.98)}]},
+    "random": torch.get_rng_state(),
+}
+
+
+class Crash(BaseException):
+    """The process is gone: nobody tidies up."""
+
+
+def equal(first: Any, second: Any) -> bool:
+    if isinstance(first, Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(equal(value, second[key]) for key, value in first.items())
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(equal, first, second))
+    return bool(first == second)
+
+
+def save_steps(folder: Path, *steps: int) -> None:
+    for step in steps:
+        save_state(folder, {"step": step, "weights": torch.full((50,), float(step))})
+
+
+def saved_step(folder: Path) -> int | None:
+    state = load_state(folder)
+    return None if state is None else state["step"]
+
+
+def serials(folder: Path) -> list[int]:
+    return [int(path.name.split("-")[1]) for path in list_states(folder)]
+
+
+# ---- saving and loading
+
+
+def test_settings_that_change_the_result_change_the_digest() -> None:
+    config = TrainConfig("en", "de", ["a"], "out", max_steps=5)
+    own = settings_digest(config)
+    for same in ({"seed": 2}, {"out": "b"}, {"train": ["b"]}, {"device": "cpu"}, {"restart": True}, {"log_every": 1}):
+        assert settings_digest(replace(config, **same)) == own  # type: ignore[arg-type]
+    for other in (
+        {"max_steps": 6},
+        {"precision": "fp32"},
+        {"model": replace(config.model, dropout=0.2)},
+        {"text": replace(config.text, vocab_size=400)},
+        {"optimizer": replace(config.optimizer, label_smoothing=0.2)},
+    ):
+        assert settings_digest(replace(config, **other)) != own  # type: ignore[arg-type]
+
+
+def test_a_state_comes_back_the_same(tmp_path: Path) -> None:
+    assert load_state(tmp_path) is None
+    save_state(tmp_path, STATE)
+    loaded = load_state(tmp_path)
+    assert equal(STATE, loaded)
+    assert loaded is not None
+    assert isinstance(loaded["optimizer"]["param_groups"][0]["betas"], tuple)
+
+
+def test_the_two_newest_are_kept_under_rising_numbers(tmp_path: Path) -> None:
+    for step in range(1, 6):
+        save_steps(tmp_path, step)
+        assert serials(tmp_path) == [number for number in (step - 1, step) if number]
+        assert saved_step(tmp_path) == step
+
+
+def test_numbers_go_on_whatever_was_removed(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1, 2, 3)
+    list_states(tmp_path)[0].unlink()
+    save_steps(tmp_path, 4)
+    assert serials(tmp_path) == [3, 4]
+    assert saved_step(tmp_path) == 4
+
+
+def test_numbers_beyond_six_digits_are_newer_too(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    (only,) = list_states(tmp_path)
+    only.rename(only.with_name(only.name.replace("000001", "999999")))
+    save_steps(tmp_path, 2)
+    assert serials(tmp_path) == [999_999, 1_000_000]
+    assert saved_step(tmp_path) == 2
+
+
+def test_the_name_holds_the_checksum_of_the_content(tmp_path: Path) -> None:
+    save_state(tmp_path, STATE)
+    (path,) = list_states(tmp_path)
+    assert path.stem.split("-")[2] == hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def test_nothing_else_in_the_folder_is_taken_for_a_state(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    place = tmp_path / "checkpoints"
+    for name in ("state-000009.pt", "state-9-abc.pt", "state-000009-0123456789abcdef.pt.partial", "state.partial"):
+        (place / name).write_bytes(b"x")
+    (place / "step-00000009.safetensors").touch()
+    save_steps(tmp_path, 2)
+    assert serials(tmp_path) == [1, 2]
+    assert saved_step(tmp_path) == 2
+
+
+# ---- damage
+
+
+@pytest.mark.parametrize("damage", [cut, cut_header, empty, zero, grow, flip])
+def test_the_one_before_a_damaged_state_takes_its_place_and_people_are_told(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    save_steps(tmp_path, 1, 2)
+    newest = list_states(tmp_path)[-1]
+    newest.write_bytes(damage(newest.read_bytes()))
+    lines: list[str] = []
+    state = load_state(tmp_path, lines.append)
+    assert state is not None
+    assert state["step"] == 1
+    assert len(lines) == 1
+    assert str(newest) in lines[0]
+    save_steps(tmp_path, 3)
+    assert saved_step(tmp_path) == 3
+
+
+@pytest.mark.parametrize("damage", [cut, cut_header, empty, zero, grow, flip])
+def test_where_all_are_damaged_the_newest_is_named_with_the_way_out(
+    damage: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    save_steps(tmp_path, 1, 2)
+    for path in list_states(tmp_path):
+        path.write_bytes(damage(path.read_bytes()))
+    message = complaint(lambda: load_state(tmp_path))
+    assert str(list_states(tmp_path)[-1]) in message
+    assert "--restart" in message
+
+
+@pytest.fixture(scope="module")
+def two_states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("states")
+    save_steps(folder, 1, 2)
+    return folder
+
+
+@settings(max_examples=150, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), truncate=st.booleans())
+def test_wherever_a_state_is_cut_or_a_bit_flips_the_one_before_wins(
+    place: float, bit: int, truncate: bool, two_states: Path
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "run"
+        shutil.copytree(two_states, folder)
+        newest = list_states(folder)[-1]
+        data = bytearray(newest.read_bytes())
+        at = int(place * len(data))
+        data[at] ^= 1 << bit
+        newest.write_bytes(data[:at] if truncate else data)
+        assert saved_step(folder) == 1
+
+
+def test_a_state_that_is_gone_or_unreadable_is_passed_over(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1, 2)
+    newest = list_states(tmp_path)[-1]
+    newest.unlink()
+    newest.mkdir()
+    assert saved_step(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "too little memory"),
+        (MemoryError(), "too little memory"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
+    ],
+)
+def test_a_state_that_cannot_be_read_now_is_not_taken_for_a_damaged_one(
+    error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_steps(tmp_path, 1, 2)
+
+    def fail(*arguments: object, **settings: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(UnreadableError, match=said):
+        load_state(tmp_path)
+    monkeypatch.undo()
+    assert saved_step(tmp_path) == 2
+
+
+# ---- failures while writing
+
+
+def test_a_full_disk_leaves_the_earlier_states_and_nothing_else(tmp_path: Path) -> None:
+    save_steps(tmp_path, 1, 2)
+    before = contents(tmp_path)
+    with full_disk(1000):
+        message = complaint(lambda: save_state(tmp_path, STATE | {"more": torch.zeros(10_000)}))
+    assert str(tmp_path) in message
+    assert "what was saved before is intact" in message
+    assert contents(tmp_path) == before
+
+
+def test_a_state_refused_at_the_last_moment_leaves_the_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_steps(tmp_path, 1, 2)
+    before = contents(tmp_path)
+    monkeypatch.setattr(os, "fsync", no_space)
+    message = complaint(lambda: save_steps(tmp_path, 3))
+    assert "No space left" in message
+    assert "intact" in message
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("moment", ["write", "fsync", "replace", "fsync of the folder", "unlink"])
+@pytest.mark.parametrize("earlier", [0, 1, 2])
+def test_a_crash_at_any_moment_leaves_a_whole_state_and_the_next_save_tidies_up(
+    moment: str, earlier: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_steps(tmp_path, *range(1, earlier + 1))
+    calls = [0]
+    fatal = 2 if moment == "fsync of the folder" else 1
+
+    def crash(*arguments: Any, **settings: object) -> None:
+        calls[0] += 1
+        if moment == "write":
+            arguments[1].write(b"half of it")
+        if calls[0] == fatal:
+            raise Crash
+
+    target = {"replace": (Path, "replace"), "unlink": (Path, "unlink"), "write": (torch, "save")}
+    with monkeypatch.context() as patch:
+        patch.setattr(*target.get(moment, (os, "fsync")), crash)
+        if moment == "unlink" and earlier < 2:  # nothing is removed then
+            save_steps(tmp_path, 3)
+        else:
+            with pytest.raises(Crash):
+                save_steps(tmp_path, 3)
+    finished = moment in ("fsync of the folder", "unlink")
+    assert saved_step(tmp_path) == (3 if finished else earlier or None)
+    save_steps(tmp_path, 4)
+    save_steps(tmp_path, 5)
+    assert saved_step(tmp_path) == 5
+    assert len(list_states(tmp_path)) == 2
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_what_a_crash_left_half_written_is_no_state(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    partial = tmp_path / "checkpoints" / "state.partial"
+    partial.write_bytes(b"half of a st")
+    assert load_state(tmp_path) is None
+    save_steps(tmp_path, 1)
+    partial.write_bytes(b"half of a st")
+    assert saved_step(tmp_path) == 1
+
+
+# ---- distrust
+
+
+class Trap:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def plant(folder: Path, data: bytes) -> Path:
+    """Put data under the name that a state with this content would have."""
+    place = folder / "checkpoints"
+    place.mkdir(exist_ok=True)
+    path = place / f"state-000009-{hashlib.sha256(data).hexdigest()[:16]}.pt"
+    path.write_bytes(data)
+    return path
+
+
+def as_torch_saves(content: object) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        torch.save(content, file.name)
+        return Path(file.name).read_bytes()
+
+
+@pytest.mark.parametrize("form", ["pickle", "torch", "torch, inside a state"])
+def test_a_state_that_would_run_code_is_refused_without_running_it(form: str, tmp_path: Path) -> None:
+    trap = Trap(tmp_path / "sprung")
+    data = {
+        "pickle": lambda: pickle.dumps(trap, protocol=2),
+        "torch": lambda: as_torch_saves(trap),
+        "torch, inside a state": lambda: as_torch_saves(STATE | {"facts": trap}),
+    }[form]()
+    path = plant(tmp_path, data)
+    assert str(path) in complaint(lambda: load_state(tmp_path))
+    save_steps(tmp_path / "other", 1)
+    plant(tmp_path / "other", data)
+    assert saved_step(tmp_path / "other") == 1
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("content", [[1, 2], torch.zeros(3), "text", None])
+def test_what_is_whole_but_no_state_is_refused(content: object, tmp_path: Path) -> None:
+    path = plant(tmp_path, as_torch_saves(content))
+    assert str(path) in complaint(lambda: load_state(tmp_path))
+
+
+def test_what_is_no_file_of_torchs_is_refused_though_its_checksum_is_right(tmp_path: Path) -> None:
+    path = plant(tmp_path, b"nonsense")
+    assert str(path) in complaint(lambda: load_state(tmp_path))
+
+
+# ---- the lock
+
+
+def lock(folder: Path) -> None:
+    with run_lock(folder):
+        pass
+
+
+def test_one_folder_has_one_run_and_the_lock_dies_with_its_holder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = hold(folder)
+    try:
+        message = complaint(lambda: lock(folder))
+        assert str(folder) in message
+        assert "another process" in message
+        lock(tmp_path / "elsewhere")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    lock(folder)
+
+
+def test_the_lock_is_free_again_after_the_run_however_it_ended(tmp_path: Path) -> None:
+    lock(tmp_path)
+
+    def fail() -> NoReturn:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), run_lock(tmp_path):
+        fail()
+    lock(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"Q", b"q", b"(.", b"\x80\x02q\x00", b"[" * 100, b"", b"\x80\x02N."])
+def test_what_is_no_state_is_not_taken_for_one_even_with_the_right_checksum(content: bytes, tmp_path: Path) -> None:
+    save_steps(tmp_path, 1)
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    (tmp_path / "checkpoints" / f"state-000002-{digest}.pt").write_bytes(content)
+    assert saved_step(tmp_path) == 1
