@@ -27,12 +27,12 @@ from hardware import describe_hardware
 from dragoman.checkpoint import EXPORT_FILE, WEIGHTS_FILE, ModelFolder, fingerprint
 from dragoman.config import SearchConfig
 from dragoman.evaluation.scores import evaluate
+from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
 from dragoman.interop.backends import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.manifest import describe
 from dragoman.interop.parity import OtherSide, Parity, Sample, prove
 from dragoman.text.corpus import read_pairs
 from dragoman.text.subwords import Vocabulary

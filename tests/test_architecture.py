@@ -22,7 +22,7 @@ FLOORS = [
     ["config", "runtime"],
     ["text", "model"],
     ["corpus_check"],
-    ["checkpoint", "datasets"],
+    ["checkpoint", "exported", "datasets"],
     ["training", "inference"],
     ["evaluation", "inspection", "figures", "interop"],
     ["train"],

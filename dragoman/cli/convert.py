@@ -19,12 +19,12 @@ import yaml
 from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, MODEL_FILES, RUN_FILE, ModelFolder
 from dragoman.cli.options import ExportConfig, ImportConfig, ProofConfig
 from dragoman.config import DragomanError
+from dragoman.exported import describe, own_files, refuse_to_replace
 from dragoman.inference.engine import Engine
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
 from dragoman.interop.backends import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.interop.cards import card
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.manifest import describe, own_files, refuse_to_replace
 from dragoman.interop.parity import PARITY_FILE, OtherSide, Parity, Sample, prove
 from dragoman.runtime.console import say
 from dragoman.runtime.files import make_folder

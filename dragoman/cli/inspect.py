@@ -14,13 +14,13 @@ from rich.text import Text
 
 from dragoman.cli.options import CheckConfig, FiguresConfig, InspectConfig
 from dragoman.corpus_check.check import Diagnosis, examine_text
+from dragoman.exported import not_for_reports
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
-from dragoman.interop.manifest import not_for_reports
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.runtime.files import make_folder, prepare_reports, write_atomically

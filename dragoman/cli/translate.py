@@ -37,11 +37,11 @@ from dragoman.corpus_check.issues import Tally
 from dragoman.corpus_check.survey import survey_text
 from dragoman.evaluation.report import as_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
+from dragoman.exported import not_for_reports
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2 import choose_engine, load_exported
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
-from dragoman.interop.manifest import not_for_reports
 from dragoman.runtime.console import NowAndThen, Report, say
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.runtime.files import checksum, prepare_reports, write_atomically

@@ -11,10 +11,10 @@ import torch
 
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
+from dragoman.exported import exported_to, read_description
 from dragoman.inference.engine import require_room
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
-from dragoman.interop.manifest import exported_to, read_description
 from dragoman.runtime.optional_imports import needed
 from dragoman.text.subwords import SPECIALS, Vocabulary
 

@@ -30,7 +30,7 @@ from dragoman.checkpoint import (
     read_weights,
 )
 from dragoman.config import ConfigError, DragomanError, ModelConfig
-from dragoman.interop.manifest import is_as_exported, read_description
+from dragoman.exported import is_as_exported, read_description
 from dragoman.interop.weight_mapping import Weights, layers_from_marian, layers_to_marian
 from dragoman.model.embedding import sinusoids
 from dragoman.model.transformer import Transformer

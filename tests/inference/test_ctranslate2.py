@@ -8,12 +8,12 @@ import torch
 
 from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
+from dragoman.exported import describe
 from dragoman.inference.ctranslate2 import choose_engine, load_exported
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2
-from dragoman.interop.manifest import describe
 from tests.small_models import LINES, small_model
 
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")

@@ -11,13 +11,13 @@ import torch
 
 from dragoman.checkpoint import IMPORTED_FACT, LONGEST_FACT, TEXT_FACT, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
+from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import huggingface
 from dragoman.interop import import_marian as arrival_module
 from dragoman.interop.backends import HuggingFaceSide
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.manifest import describe
 from dragoman.interop.parity import Sample, prove
 from tests.marian_folders import TAG, opus
 from tests.small_models import LINES, small_model

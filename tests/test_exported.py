@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.checkpoint import EXPORT_FILE, IMPORTED_FACT, Direction, ModelFolder
 from dragoman.config import DragomanError
-from dragoman.interop.manifest import describe, own_files, read_description, refuse_to_replace
+from dragoman.exported import describe, own_files, read_description, refuse_to_replace
 from tests.small_models import small_model
 
 
