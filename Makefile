@@ -6,7 +6,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test check bench docs clean
+# One thread to each of pytest's processes, so that they do not wait for one another.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+SHARE ?= 0.1
+SEED ?= $(shell date +%s)
+
+.PHONY: setup demo test fuzz check bench docs clean
 
 setup: $(READY)
 
@@ -25,7 +30,13 @@ demo: $(INSTALLED)
 	$(BIN)/dragoman demo --out demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -m 'not slow and not exhaustive'
+	$(PYTEST) -m 'not slow and not exhaustive'
+
+# Explores: examples that no run had before, and SHARE of the damaged inputs of benchmarks/fuzz.py. SEED repeats a run.
+fuzz: $(READY)
+	@echo "make fuzz SEED=$(SEED) SHARE=$(SHARE)"
+	$(PYTEST) -m 'not slow and not exhaustive' --hypothesis-profile explore --hypothesis-seed $(SEED)
+	$(BIN)/python benchmarks/fuzz.py $(SHARE) $(SEED) --no-record
 
 check: $(READY)
 	$(BIN)/ruff check .

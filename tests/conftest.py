@@ -1,7 +1,6 @@
-"""What holds for all tests.
+"""What holds for all tests: they compute on the CPU except tests/test_gpu.py, and hypothesis repeats its examples.
 
-They compute on the CPU, whatever else there is, but for those of tests/test_gpu.py; and no example of a property has to
-be done in so many milliseconds, which a busy machine would not be.
+`make fuzz` loads the profile "explore" instead and names the seed.
 """
 
 from __future__ import annotations
@@ -15,5 +14,6 @@ if not os.environ.get("DRAGOMAN_GPU"):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     torch.backends.mps.is_available = lambda: False
 
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.register_profile("explore", deadline=None, database=None)
+settings.load_profile("repeatable")
