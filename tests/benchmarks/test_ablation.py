@@ -55,52 +55,6 @@ def test_every_search_is_another_one() -> None:
     assert all(variant in ablation.VARIANTS for variant, _ in ablation.SEARCHES.values())
 
 
-def test_runs_are_trained_scored_and_not_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    commands: list[str] = []
-
-    def pretend(self: ablation.Ablation, command: str, out: Path) -> None:
-        commands.append(command)
-        (out / "seconds.txt").write_text("60\n30\n")
-        if command.startswith("evaluate"):
-            bleu = 30.0 + 2 * ("R-Drop" in str(out)) + ("penalty 1 --json" in command)
-            model = {"precision": "bf16", "validation": {"loss": 2.0}}
-            scores = {"bleu": bleu, "chrfpp": 50.0, "bleu_signature": "signed"}
-            Path(command.split()[-1]).write_text(json.dumps({"scores": scores, "model": model}))
-
-    monkeypatch.setattr(ablation.Ablation, "_run", pretend)
-    monkeypatch.setattr(ablation, "describe_hardware", lambda: {"processor": "this one"})
-    monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
-    words = [
-        "ablation.py",
-        "data",
-        "--only",
-        "unchanged",
-        "R-Drop 1",
-        "--steps",
-        "9",
-        "--at-once",
-        "1",
-        "--work",
-        str(tmp_path),
-    ]
-    monkeypatch.setattr(sys, "argv", words)
-    ablation.main()
-    assert sum(command.startswith("train") for command in commands) == 2
-    assert sum(command.startswith("evaluate") for command in commands) == 2 + 2 * len(ablation.PENALTIES)
-    assert not any("test_2016" in command for command in commands)
-    table = capsys.readouterr().out
-    assert "| R-Drop 1 | 9 | 1 | 32.00 | 50.00 | 2.000 | 2 | this one | `--optimizer.r-drop 1` |" in table
-    options = "`--optimizer.r-drop 1 --length-penalty 1`"
-    assert f"| R-Drop 1, length penalty 1 | 9 | 1 | 33.00 | 50.00 | 2.000 |  | this one | {options} |" in table
-    record = json.loads((tmp_path / "ablation.json").read_text())
-    assert record["command"] == "python benchmarks/ablation.py DATA --steps STEPS --seed SEED --at-once 1"
-    commands.clear()
-    ablation.main()
-    assert all(command.startswith("train") for command in commands)  # which says that the run has finished
-
-
 def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,16 +82,3 @@ def test_rows_join_those_of_runs_of_the_same_kind_and_a_failure_stops_nothing_el
     found = [(row["steps"], row["seed"], row["processor"] == "another") for row in record["result"]["dropout 0.1"]]
     assert found == [(8, 1, False), (8, 2, True), (9, 1, False)]
     assert len(record["hardware"]) == 2
-
-
-def test_where_nothing_succeeds_there_is_an_empty_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(self: ablation.Ablation, name: str) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr(ablation.Ablation, "train", fail)
-    monkeypatch.setattr(ablation, "RESULT", tmp_path / "ablation.json")
-    monkeypatch.setattr(sys, "argv", ["ablation.py", "data", "--only", "R-Drop 1"])
-    ablation.main()
-    assert "R-Drop 1: disk full" in capsys.readouterr().err

@@ -14,7 +14,6 @@ from torch import Tensor
 from dragoman import ModelConfig, SearchConfig, Transformer, Translator
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig
-from dragoman.presets import model_preset
 from dragoman.text.subwords import Vocabulary
 from dragoman.training.loss import label_smoothed_cross_entropy
 from tests.sample_run import sentences
@@ -237,25 +236,6 @@ def test_who_fails_is_left_out_and_the_others_go_on(fake: Path) -> None:
     assert len(said) == 3
 
 
-def test_medians_and_ratios() -> None:
-    rows = {"ours": rounds.summary([30.0, 10.0, 20.0]), "theirs": rounds.summary([5.0, 4.0, 7.0])}
-    assert rows["ours"] == {"median": 20.0, "min": 10.0, "max": 30.0, "repeats": [30.0, 10.0, 20.0]}
-    rounds.add_ratios(rows, {"ratio": "ours", "other": "absent"}, more_is_better=True)
-    assert (rows["theirs"]["ratio"], rows["ours"]["ratio"]) == (4.0, 1.0)
-    assert "other" not in rows["theirs"]
-    rounds.add_ratios(rows, {"ratio": "ours"}, more_is_better=False)
-    assert rows["theirs"]["ratio"] == 0.25
-
-
-def test_decoding_sessions_translate_all_lines_or_a_hundred() -> None:
-    sources = [f"line {number}" for number in range(120)]
-    session = sessions.DecodingSession(lambda lines, beam: [f"{beam} {line}" for line in lines], sources, {})
-    assert session.measure({"beam": 4, "each": False})["lines"] == [f"4 line {number}" for number in range(120)]
-    answer = session.measure({"beam": 1, "each": True})
-    assert answer["lines"] == [f"1 line {number}" for number in range(100)]
-    assert answer["milliseconds"] > 0
-
-
 def test_sorted_batches_give_the_results_in_order() -> None:
     sizes: list[int] = []
 
@@ -273,37 +253,6 @@ def settings(folder: Path, **changes: object) -> Settings:
     options = speed.parse([str(folder), "--work", str(folder), "--model", str(folder / "model"), "--threads", "2"])
     found = speed.settings_from(options)
     return Settings(**{**found.__dict__, **changes})  # type: ignore[arg-type]
-
-
-def test_every_peer_competes_in_what_it_can_do(tmp_path: Path) -> None:
-    names = [competitor.name for competitor in decoding_contest.competitors(settings(tmp_path))]
-    assert len(names) == len(set(names)) == 9
-    assert "ctranslate2 int8 2x1" in names
-    chosen = decoding_contest.competitors(settings(tmp_path, peers=("marian",), precisions=("bf16",)))
-    assert [competitor.name for competitor in chosen] == ["dragoman bf16", "marian bf16"]
-    assert decoding_contest.modes_of("ctranslate2 int8 1x2") == list(decoding_contest.MODES)
-    assert decoding_contest.modes_of("ctranslate2 int8 2x1") == list(decoding_contest.MODES)
-    assert len(decoding_contest.modes_of("joeynmt fp32")) == 2
-
-
-def test_other_work_is_told(tmp_path: Path) -> None:
-    said: list[str] = []
-    rows = {"dragoman fp32": {"equal_lines": 1.0}, "x fp32": {"equal_lines": 0.98}, "y bf16": {"equal_lines": 0.5}}
-    found = decoding_contest.equal_work(rows, settings(tmp_path, report=said.append))
-    assert found == {"dragoman fp32": True, "x fp32": False}
-    assert said == ["x fp32 does other work: only 98.0% of its lines at beam 1 are Dragoman's"]
-
-
-def test_tables_fit_a_terminal() -> None:
-    row = {"median": 12345.6, "min": 11111.1, "max": 22222.2, "bleu": 34.56, "equal_lines": 0.9931}
-    rows = {"ctranslate2 int8 2x1": row | {"ratio_fp32": 123.45, "ratio_bf16": 0.01}}
-    more = {"ratio_fp32": "×fp32", "ratio_bf16": "×bf16", "bleu": "BLEU", "equal_lines": "equal"}
-    with speed.CONSOLE.capture() as capture:
-        speed.CONSOLE.print(speed.table("Title", "lines/s", rows, more))
-    assert "ctranslate2 int8 2x1" in capture.get()
-    assert "11,111–22,222" in capture.get()
-    assert "…" not in capture.get()
-    assert max(map(len, capture.get().splitlines())) <= 80
 
 
 def plain_model(tmp_path: Path) -> tuple[Translator, Path]:
@@ -369,9 +318,3 @@ def test_marians_logits_are_the_same() -> None:
     logits = peer(source, attention_mask=source != PAD, decoder_input_ids=target_input).logits
     torch.testing.assert_close(logits[real], model(source, target_input)[real], rtol=1e-4, atol=1e-4)
     assert sum(p.numel() for p in peer.parameters() if p.requires_grad) == model.num_parameters
-
-
-def test_presets_can_be_compared() -> None:
-    for size in speed.SIZES:
-        assert training_contest.shape_of(model_preset(size)).d_model == model_preset(size).d_model
-        assert size in training_contest.BATCHES

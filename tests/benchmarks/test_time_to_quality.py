@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from dragoman import ModelConfig
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
-from dragoman.config import BOS, EOS, PAD, DragomanError, OptimizerConfig, TextConfig, TrainConfig
+from dragoman.config import BOS, EOS, PAD, OptimizerConfig, TextConfig, TrainConfig
 from dragoman.text.batches import collate, plan_epoch
 from dragoman.text.preprocess import PreparedText, prepare_text
 from dragoman.train import run_training
@@ -26,12 +26,9 @@ from tests.sample_run import sentences
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import quality_report
-import report
-import time_to_quality
-from peers import batches, learning, quality_contest, rounds
+from peers import batches, learning, quality_contest
 from peers.learning import Learner, LearningSession
-from peers.quality_contest import QualityContest, Record, Settings, learning_rates, planned_batches, run_config
+from peers.quality_contest import learning_rates, planned_batches, run_config
 from peers.shape import Shape
 from peers.stepping import adam, smoothed_cross_entropy, torch_step
 from peers.torch_transformer import TorchTransformer
@@ -40,20 +37,6 @@ SHAPE = Shape(16, 24, 2, 1, 1, 0.2, vocab_size=300, max_length=64, layer_norm_ep
 SMALL = ModelConfig(
     d_model=16, d_ff=24, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, max_length=64, dropout=0.2
 )
-WORKER = """
-import os, sys
-sys.path.insert(0, {tests!r})
-from tests.benchmarks.test_time_to_quality import make_learner
-from peers.learning import LearningSession
-from peers.protocol import serve
-
-def prepare(request):
-    with open({log!r}, "a") as log:
-        log.write("start\\n")
-    return LearningSession(make_learner(1), request)
-
-serve(prepare)
-"""
 
 
 def make_learner(seed: int) -> Learner:
@@ -103,26 +86,6 @@ def small_config(data: Path, out: Path, steps: int) -> TrainConfig:
         text=TextConfig(vocab_size=300, max_length=60),
         optimizer=OptimizerConfig(schedule="linear", peak_lr=2e-3, warmup_steps=4, batch_tokens=600),
     )
-
-
-@pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of text for a contest of small runs, in which a tiny model is "marian"."""
-    write_text(tmp_path)
-    script = WORKER.format(tests=str(Path(__file__).resolve().parents[2]), log=str(tmp_path / "starts.txt"))
-    (tmp_path / "tiny_worker.py").write_text(script)
-    competitor = rounds.Competitor("marian", "marian", "tiny_worker", {"precision": "fp32"})
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(rounds, "_PAUSE", 0.0)
-    monkeypatch.setattr(quality_contest, "product_rate", lambda dtype: 100.0)
-    monkeypatch.setattr(quality_contest, "run_config", small_config)
-    monkeypatch.setitem(quality_contest.COMPETITORS, "marian", competitor)
-    monkeypatch.setattr(quality_contest, "STEPS_AT_ONCE", 2)
-    return tmp_path
-
-
-def contest(folder: Path, report: Callable[[str], None] = lambda line: None, threads: int = 1) -> QualityContest:
-    return QualityContest(Settings(folder, folder / "work", threads, lines=3, length_penalty=0.0, report=report))
 
 
 def test_the_peers_get_the_run_of_the_command_line() -> None:
@@ -207,110 +170,3 @@ def test_steps_are_made_at_the_rates_of_the_run(tmp_path: Path) -> None:
         assert learner.model.training
     assert session.measure({"do": "translate", "sources": ["a"], "beam": 4}) == {"lines": ["4 a"]}
     assert not learner.model.training, "nothing is dropped while it translates"
-
-
-def test_a_peers_run_is_made_once_and_scored_anew_where_asked(small: Path) -> None:
-    said: list[str] = []
-    row = contest(small, said.append).run("marian", 5)
-    assert row is not None
-    assert [line.split(", loss")[0] for line in said if ", loss" in line] == [
-        f"marian, 5 steps: step {step}" for step in (2, 4, 5)
-    ]
-    assert row["starts"] == 1
-    assert row["machine_gflops"] == [{"fp32": 100.0, "bf16": 100.0}]
-    again = contest(small)
-    assert again.run("marian", 5) == row
-    assert again.versions["x"] == "1"
-    assert (small / "starts.txt").read_text() == "start\n", "no worker is started for what is known"
-    other = QualityContest(replace(again.settings, lines=2)).run("marian", 5)
-    assert other is not None
-    assert (small / "starts.txt").read_text() == "start\n" * 2, "another test text is translated by what was learnt"
-    assert (other["minutes"], other["starts"]) == (row["minutes"], 1)
-
-
-def test_minutes_hold_the_preparation_and_the_steps(small: Path) -> None:
-    found = contest(small)
-    row = found.run("marian", 3)
-    state = torch.load(small / "work" / "quality" / "marian-3" / "state.pt", weights_only=True)
-    assert row is not None
-    assert found.preparation_seconds > 0
-    expected = (found.preparation_seconds + state["standing"]["seconds"]) / 60
-    assert row["minutes"] == pytest.approx(expected, rel=1e-3)
-    assert contest(small).preparation_seconds == found.preparation_seconds, "it is measured once"
-    with pytest.raises(DragomanError, match="holds a run with other settings, text or threads"):
-        contest(small, threads=2).run("marian", 3)
-
-
-def test_dragomans_clock_goes_on_after_a_kill(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = [sys.executable, "-c", "import time; time.sleep(0.3)"]
-    monkeypatch.setattr(quality_contest, "_command", lambda form, values: fake)
-    found, folder = contest(small), small / "work" / "quality" / "dragoman-2"
-    record = Record(folder, "run")
-    record.put({"seconds": 10.0})  # of a command that was killed
-    found._train_dragoman(2, folder, record)
-    assert 10.3 <= record.content["seconds"] < 30
-    assert Record(folder, "run").content["finished"]
-    fake[-1] = "raise SystemExit(3)"
-    with pytest.raises(DragomanError, match="ended with code 3"):
-        found._train_dragoman(2, folder, Record(small / "other", "run"))
-    assert not Record(small / "other", "run").content.get("finished")
-
-
-class FakeContest:
-    """Rows without runs."""
-
-    def run(self, toolkit: str, steps: int) -> dict[str, Any] | None:
-        if toolkit == "joeynmt":
-            return None
-        ours = toolkit == "dragoman"
-        return {"precision": "bf16", "minutes": 10.0 if ours else 25.0, "bleu": 33.0 if ours else 32.99}
-
-
-def result() -> dict[str, Any]:
-    toolkits = ["dragoman", "marian", "joeynmt"]
-    return time_to_quality.compare(FakeContest(), toolkits, 1200, 33.0)  # type: ignore[arg-type]
-
-
-def test_tables_say_what_was_not_reached() -> None:
-    found = result()
-    assert list(found["toolkits"]) == ["dragoman", "marian"], "who is left out has no row"
-    assert [row["reached"] for row in found["toolkits"].values()] == [True, False]
-    assert found["toolkits"]["marian"]["times_dragoman"] == 2.5
-    with time_to_quality.CONSOLE.capture() as capture:
-        time_to_quality.show(found)
-    lines = capture.get().splitlines()
-    assert max(map(len, lines)) <= 80
-    ours, theirs = (next(line for line in lines if name in line) for name in ("dragoman bf16", "MarianMTModel bf16"))
-    assert "not reached" in theirs
-    assert "not reached" not in ours
-    assert "reached" in ours
-
-
-def test_the_report_shows_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = time_to_quality.parse(["DATA", "--lines", "3", "--length-penalty", "0.6", "--results", "x"])
-    options.results = tmp_path / "benchmarks" / "results"
-
-    class Done:
-        versions, test_lines, preparation_seconds = {"dragoman": "1", "marian": "2"}, 3, 4.56789
-
-    time_to_quality.store_all(options, "abc", Done(), [result()])  # type: ignore[arg-type]
-    record = json.loads((options.results / "time-to-quality.json").read_text())
-    assert record["commands"] == ["python benchmarks/time_to_quality.py DATA --lines 3 --length-penalty 0.6"]
-    options.toolkits = ["joeynmt"]
-    time_to_quality.store_all(options, "abc", Done(), [result() | {"steps": 5000}])  # type: ignore[arg-type]
-    record = json.loads((options.results / "time-to-quality.json").read_text())
-    assert [one["steps"] for one in record["result"]["minutes to BLEU"]] == [1200, 5000]
-    assert len(record["commands"]) == 2
-    assert quality_report.is_time_to_quality(record)
-    monkeypatch.setattr(report, "ROOT", tmp_path)
-    page = report.render()
-    assert "## Minutes from raw text to the end of equally long runs, and their quality, side by side" in page
-    assert "| MarianMTModel bf16 | 25.0 | 32.99 | not reached | 2.50 |" in page
-    assert "**33 BLEU, 1,200 steps**" in page
-
-
-def test_lengths_and_targets_come_in_pairs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert time_to_quality.parse(["DATA"]).steps == [900, 1300]
-    with pytest.raises(SystemExit):
-        time_to_quality.parse(["DATA", "--steps", "6"])
-    assert "give as many of the one as of the other" in capsys.readouterr().err
