@@ -12,6 +12,7 @@ from symbols import ROOT
 
 from dragoman.config import DragomanError
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 
 log = get_plugin_logger("example")
@@ -27,7 +28,7 @@ def inspection() -> Inspection | None:
     if not (MODEL / "model.safetensors").is_file():
         return None
     try:
-        return Translator.load(MODEL).inspect(SENTENCE)
+        return inspect(Translator.load(MODEL), SENTENCE)
     except DragomanError as error:  # a folder that another version of Dragoman made
         log.info("no example: %s", error)
         return None

@@ -10,6 +10,7 @@ from dragoman.config import VERSION, ModelConfig, SearchConfig
 
 if TYPE_CHECKING:
     from dragoman.inference.translator import Translator
+    from dragoman.inspection.evidence import inspect
     from dragoman.model.transformer import Transformer
 
 # PyTorch's threads (GNU OpenMP) wait for one another by running in a circle, by default for milliseconds. Where another
@@ -19,9 +20,13 @@ if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 __version__ = VERSION
-__all__ = ["ModelConfig", "SearchConfig", "Transformer", "Translator", "__version__"]
+__all__ = ["ModelConfig", "SearchConfig", "Transformer", "Translator", "__version__", "inspect"]
 
-_HOMES = {"Translator": "dragoman.inference.translator", "Transformer": "dragoman.model.transformer"}
+_HOMES = {
+    "Translator": "dragoman.inference.translator",
+    "Transformer": "dragoman.model.transformer",
+    "inspect": "dragoman.inspection.evidence",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ import torch
 from dragoman.cli.main import main
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from tests.small_models import LINES, small_model
 from tests.training.small_runs import last_weights, records, write_corpus
 
@@ -64,6 +65,6 @@ def test_translations_scores_and_alignments_are_those_of_the_cpu() -> None:
     assert [t.score for t in there] == pytest.approx([t.score for t in here], abs=1e-3)
     pairs = list(zip(LINES, (translation.text for translation in here), strict=True))
     assert [s.log_prob for s in gpu.score(pairs)] == pytest.approx([s.log_prob for s in cpu.score(pairs)], abs=1e-3)
-    maps = [translator.inspect(LINES[8]).maps for translator in (cpu, gpu)]
+    maps = [inspect(translator, LINES[8]).maps for translator in (cpu, gpu)]
     for name, weights in maps[0].items():
         assert maps[1][name] == pytest.approx(weights, abs=1e-4)

@@ -19,6 +19,7 @@ from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
 from dragoman.figures.style import new_figure, styled
 from dragoman.inference.translator import Translator
+from dragoman.inspection import evidence
 from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
 from dragoman.runtime.console import say
@@ -94,7 +95,7 @@ def _inspected(config: InspectConfig) -> Inspection:
     """Translate as `translate` would, and say where it would not."""
     device = choose_device(config.device)
     translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
-    inspection = translator.inspect(config.sentence, config, config.translation, config.alignment_layer)
+    inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
     if config.long == "split" and len(inspection.source_pieces) > translator.longest_source:
         say(
             f"the sentence has {len(inspection.source_pieces):,} subwords, more than any in training "
@@ -107,7 +108,7 @@ def figures(config: FiguresConfig) -> int:
     """Draw the pictures into a folder; returns the exit code."""
     maps = None
     if config.model:
-        maps = maps_of(Translator.load(config.model).inspect(config.sentence))
+        maps = maps_of(evidence.inspect(Translator.load(config.model), config.sentence))
     _report(save_gallery(Path(config.out), (config.format,), config.dpi, maps))
     return 0
 
@@ -122,7 +123,7 @@ def save_attention(inspection: Inspection, out: Path) -> list[Path]:
     """Draw every attention block, a PNG each with a map for every head, and one overview.
 
     Args:
-        inspection: what Translator.inspect returned.
+        inspection: what dragoman.inspect returned.
         out: the folder; made if need be.
 
     Returns:

@@ -37,8 +37,6 @@ from dragoman.inference.results import (
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.segmentation import longest_prefix, split_line, squeeze
 from dragoman.inference.workers import Workers
-from dragoman.inspection.evidence import BeamRecorder, Evidence, examine, without_padding
-from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.device import choose_device
 from dragoman.text.subwords import Vocabulary
@@ -81,21 +79,19 @@ class Translator:
         """
         engine = Engine(folder.model.to(device), torch.device(device), autocast)
         self._begin(engine, folder.vocabulary, folder.direction, workers)
-        self._folder: ModelFolder | None = folder
 
     def _begin(self, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction, workers: int) -> None:
         self.engine, self.vocabulary, self.direction = engine, vocabulary, direction
         self.config, self.workers = engine.config, workers
-        self._source = LineEncoder(vocabulary.source, "source", engine.config.max_length)
-        self._target = LineEncoder(vocabulary.target, "target", engine.config.max_length)
+        self.source = LineEncoder(vocabulary.source, "source", engine.config.max_length)
+        self.target = LineEncoder(vocabulary.target, "target", engine.config.max_length)
         self._pool = Workers(engine.search, engine.decoder, workers)
 
     @classmethod
     def using(cls, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction) -> Translator:
-        """A translator over another implementation of a model: all but inspect and align, which look inside."""
+        """A translator over another implementation of a model: everything except align works."""
         translator = cls.__new__(cls)
         translator._begin(engine, vocabulary, direction, workers=1)
-        translator._folder = None
         return translator
 
     @staticmethod
@@ -128,20 +124,25 @@ class Translator:
         return Translator.using(*load_exported(Path(folder), place, workers))
 
     @property
-    def folder(self) -> ModelFolder:
-        """The model folder.
+    def torch_engine(self) -> Engine:
+        """The engine as one that shows attention weights and takes further rules.
 
         Raises:
-            DragomanError: the model is one that was exported.
+            DragomanError: the model is an exported one, which shows nothing of its inside.
         """
-        if self._folder is None:
-            raise DragomanError("an exported model can't be looked into: take the model that was exported")
-        return self._folder
+        if not isinstance(self.engine, Engine):
+            raise DragomanError("an exported model shows no attention: take the model folder that was exported")
+        return self.engine
+
+    @property
+    def folder(self) -> ModelFolder:
+        """The model folder, with the model in its present state; raises what torch_engine raises."""
+        return ModelFolder(self.torch_engine.model, self.vocabulary, self.direction)
 
     @property
     def model(self) -> Transformer:
-        """The model; raises what folder raises."""
-        return self.folder.model
+        """The model; raises what torch_engine raises."""
+        return self.torch_engine.model
 
     @property
     def longest_source(self) -> int:
@@ -203,8 +204,8 @@ class Translator:
         """
         refuse_str([pairs, *pairs])
         numbers = range(first_line, first_line + len(pairs))
-        sources = self._source.encode([source for source, _ in pairs], numbers)
-        targets = self._target.encode([target for _, target in pairs], numbers)
+        sources = self.source.encode([source for source, _ in pairs], numbers)
+        targets = self.target.encode([target for _, target in pairs], numbers)
         log_probs = log_probs_in_batches(self.engine.score, sources, targets, batch_tokens)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
@@ -232,15 +233,14 @@ class Translator:
             DragomanError: a line is longer than the model can take.
             TypeError: sources or translations is one str.
         """
-        name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.engine
-        assert isinstance(engine, Engine)  # an exported model has been refused
+        name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         refuse_str([sources, translations])
         found = with_subwords(translations, self.vocabulary.target)
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
         numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
-        encoded = self._source.encode([part.source for part in parts], numbers)
+        encoded = self.source.encode([part.source for part in parts], numbers)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
@@ -265,57 +265,6 @@ class Translator:
             alignments[1:] = map(without_first_source, alignments[1:])
         return join_alignments(parts, alignments, units, has_spaces(self.direction.target))
 
-    def inspect(
-        self, sentence: str, config: SearchConfig | None = None, translation: str | None = None, layer: int = 0
-    ) -> Inspection:
-        """Translate one sentence and keep all that happened: attention, probabilities, the beam, the alignment.
-
-        Args:
-            sentence: a line of raw text.
-            config: beam, length penalty, …; as many candidates are kept as the beam is wide, whatever n_best says.
-            translation: look at this translation instead of the model's best one.
-            layer: the decoder layer that the alignment is read from, from 1; 0 for the recommended one.
-
-        Raises:
-            ConfigError: the decoder has no such layer.
-            DragomanError: the sentence is empty, or it or the translation is longer than the model can take.
-        """
-        config = config or SearchConfig()
-        folder, engine, layer = self.folder, self.engine, self.aligning_layer(layer)
-        assert isinstance(engine, Engine)
-        (source,) = self._source.encode_where_short([sentence])
-        if source is None or len(source) > self.config.max_length:
-            raise self._source.too_long("the sentence", sentence, source, "inspect its parts one by one")
-        if len(source) == 1:
-            raise DragomanError("the sentence is empty: there is nothing to inspect")
-        recorder = BeamRecorder()
-        hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder)[0]
-        target = [*(hypotheses[0].tokens if translation is None else self._spelt(translation, hypotheses)), EOS]
-        if len(target) > self.config.max_length:
-            raise self._target.too_long("the translation", "", target, "shorten it")
-        # In fp32, whatever the search computes in: a row of attention is to add up to 1, and scores are to compare.
-        exact = Engine(engine.model, engine.device, autocast=False)
-        forced, maps = exact.force([source], [target])
-        ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
-        evidence = Evidence(
-            source=source,
-            target=target,
-            log_probs=forced[0, : len(target)].cpu(),
-            maps={name: without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
-            hypotheses=hypotheses,
-            scored=log_probs_in_batches(exact.score, [source] * len(ended), ended, FORCED_TOKENS),
-            recorder=recorder,
-            precision="bf16" if engine.autocast else "fp32",
-        )
-        return examine(evidence, folder, config, sentence, layer)
-
-    def _spelt(self, translation: str, hypotheses: list[Hypothesis]) -> list[int]:
-        """A translation's subwords; as the search found them where it did, for a text can be cut in several ways."""
-        texts = self.vocabulary.target.decode([hypothesis.tokens for hypothesis in hypotheses])
-        if translation in texts:
-            return hypotheses[texts.index(translation)].tokens
-        return self.vocabulary.target.encode([translation])[0]
-
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is the recommended one.
 
@@ -323,18 +272,18 @@ class Translator:
             ConfigError: the decoder has no such layer.
             DragomanError: the model is one that was exported.
         """
-        layers = self.folder.model.config.num_decoder_layers
+        layers = self.model.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
 
     def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
         """What to translate: lines that are not empty, in parts where they are too long."""
-        encoded = self._source.encode_where_short(lines)
+        encoded = self.source.encode_where_short(lines)
         limit = self.longest_source if config.long == "split" else self.config.max_length
         long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
         if long and config.long == "error":
-            raise self._source.too_long(
+            raise self.source.too_long(
                 f"source line {first_line + long[0]:,}", lines[long[0]], encoded[long[0]], "split it into sentences"
             )
         for i, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
@@ -355,7 +304,7 @@ class Translator:
         else:
             sources, left_out = split_line(line, limit, self._count), 0
         for source in sources:
-            (ids,) = self._source.encode([tag + source.strip()], [number])
+            (ids,) = self.source.encode([tag + source.strip()], [number])
             if len(ids) > 1 + bool(tag) or left_out:
                 yield _Stretch(place, ids, tag + source, left_out)
 

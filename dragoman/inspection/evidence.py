@@ -6,21 +6,93 @@ Shapes: N hypotheses, H heads, S source subwords, T target steps (both with `</s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import BOS, EOS, SearchConfig
+from dragoman.config import BOS, EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import align, split_into_words, unit_of
+from dragoman.inference.batching import log_probs_in_batches
+from dragoman.inference.engine import Engine
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
+from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
 from dragoman.text.subwords import SubwordModel
 
 _LIKELIEST = 6  # subwords named at each step
+
+
+def inspect(
+    translator: Translator,
+    sentence: str,
+    config: SearchConfig | None = None,
+    translation: str | None = None,
+    layer: int = 0,
+) -> Inspection:
+    """Translate one sentence and keep everything that happened: attention, probabilities, the beam, the alignment.
+
+    Args:
+        translator: any but one of an exported model, which shows no attention.
+        sentence: a line of raw text.
+        config: beam, length penalty, …; as many candidates are kept as the beam is wide, whatever n_best says.
+        translation: look at this translation instead of the model's best one.
+        layer: the decoder layer that the alignment is read from, from 1; 0 for the recommended one.
+
+    Raises:
+        ConfigError: the decoder has no such layer.
+        DragomanError: the sentence is empty, or it or the translation is longer than the model can take, or the model
+            is an exported one.
+    """
+    config = config or SearchConfig()
+    engine, layer = translator.torch_engine, translator.aligning_layer(layer)
+    source = _source_ids(translator, sentence)
+    recorder = BeamRecorder()
+    hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder)[0]
+    target = _target_ids(translator, translation, hypotheses)
+    # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
+    exact = Engine(engine.model, engine.device, autocast=False)
+    forced, maps = exact.force([source], [target])
+    ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
+    evidence = Evidence(
+        source=source,
+        target=target,
+        log_probs=forced[0, : len(target)].cpu(),
+        maps={name: without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
+        hypotheses=hypotheses,
+        scored=log_probs_in_batches(exact.score, [source] * len(ended), ended),
+        recorder=recorder,
+        precision="bf16" if engine.autocast else "fp32",
+    )
+    return examine(evidence, translator.folder, config, sentence, layer)
+
+
+def _source_ids(translator: Translator, sentence: str) -> list[int]:
+    """The ids of a sentence that is to be inspected, with EOS."""
+    (source,) = translator.source.encode_where_short([sentence])
+    if source is None or len(source) > translator.config.max_length:
+        raise translator.source.too_long("the sentence", sentence, source, "inspect its parts one by one")
+    if len(source) == 1:
+        raise DragomanError("the sentence is empty: there is nothing to inspect")
+    return source
+
+
+def _target_ids(translator: Translator, translation: str | None, hypotheses: Sequence[Hypothesis]) -> list[int]:
+    """The ids of the translation that is to be looked at, with EOS.
+
+    A text can be cut into subwords in several ways: where the search found it, those that the search found.
+    """
+    subwords = translator.vocabulary.target
+    texts = subwords.decode([hypothesis.tokens for hypothesis in hypotheses])
+    if translation is None or translation in texts:
+        return [*hypotheses[0 if translation is None else texts.index(translation)].tokens, EOS]
+    target = [*subwords.encode([translation])[0], EOS]
+    if len(target) > translator.config.max_length:
+        raise translator.target.too_long("the translation", "", target, "shorten it")
+    return target
 
 
 class BeamRecorder:

@@ -13,6 +13,7 @@ from dragoman.inference.ctranslate2 import choose_engine, load_exported
 from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.interop import ctranslate2
 from tests.small_models import LINES, small_model
 
@@ -175,9 +176,9 @@ def test_workers_change_nothing(folder: Path) -> None:
 
 def test_what_looks_inside_is_refused(folder: Path) -> None:
     translator = Translator.load(folder)
-    with pytest.raises(DragomanError, match="take the model that was exported"):
-        translator.inspect(LINES[3])
-    with pytest.raises(DragomanError, match="take the model that was exported"):
+    with pytest.raises(DragomanError, match="take the model folder that was exported"):
+        inspect(translator, LINES[3])
+    with pytest.raises(DragomanError, match="take the model folder that was exported"):
         translator.align(LINES[:2], translator.translate(LINES[:2]))
 
 

@@ -12,6 +12,7 @@ from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import Unit
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.text.subwords import ListedModel, Vocabulary
 from tests.inference.small_translators import LINES, SENTENCES, build, close, with_facts
 
@@ -170,7 +171,7 @@ def test_a_huge_line_is_refused_or_cut_off_at_once() -> None:
     with pytest.raises(DragomanError, match="target line 1 has 105,000,000 characters"):
         translator.score([("cat", HUGE)])
     with pytest.raises(DragomanError, match=r"the sentence has 105,000,000 characters, .* one by one"):
-        translator.inspect(HUGE)
+        inspect(translator, HUGE)
     (translation,) = translator.translate([HUGE], SearchConfig(long="truncate"))
     assert HUGE[: len(HUGE) - translation.left_out].count(".") < 64
     first = next(translator._stretches([HUGE], SearchConfig(), 1))

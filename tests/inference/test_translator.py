@@ -10,6 +10,7 @@ from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
 from dragoman.inference.results import PairScore, Translation
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from tests.inference.small_translators import LINES, WORDS, build, close, forced, texts, with_facts
 
 
@@ -131,7 +132,7 @@ def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer
         expected = (source, target) if unit == "subwords" else (line.split(" "), None)
         assert alignment.source == expected[0]
         assert len(alignment.target) == max(words[1]) + 1
-    inspected = translator.inspect(lines[3], layer=layer)
+    inspected = inspect(translator, lines[3], layer=layer)
     assert translator.align(lines, translations, layer) == translator.align(lines, translations, layer, "words")
     if unit == "words":
         assert inspected.alignment == alignments[3].links

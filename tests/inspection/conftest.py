@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 from tests.inspection.browsers import ARGUMENTS, BROWSERS, SENTENCE, build, missing, webdriver
 
@@ -41,7 +42,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def inspection(translator: Translator) -> Inspection:
-    return translator.inspect(SENTENCE, SearchConfig(max_length=5), translation=SENTENCE[::-1])
+    return inspect(translator, SENTENCE, SearchConfig(max_length=5), translation=SENTENCE[::-1])
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 from tests.inspection.browsers import (
     BLOCKS,
@@ -41,7 +42,7 @@ def test_it_opens_from_disk_without_a_word_of_complaint(browser: Any, inspection
     complaints(browser)
     for translation in (
         inspection,
-        build({"encoder": 1, "decoder": 1}).inspect("cat", SearchConfig(beam=1, max_length=2)),
+        inspect(build({"encoder": 1, "decoder": 1}), "cat", SearchConfig(beam=1, max_length=2)),
     ):
         show(browser, translation.to_html(), tmp_path)
         assert complaints(browser) == []
@@ -186,8 +187,8 @@ def test_words_obey_the_keyboard(browser: Any, inspection: Inspection, tmp_path:
 def test_probabilities_candidates_and_tree_are_the_record_s(
     browser: Any, translator: Translator, tmp_path: Path
 ) -> None:
-    found = translator.inspect(SENTENCE, SearchConfig(beam=3, max_length=4))
-    given = translator.inspect(SENTENCE, SearchConfig(beam=3, max_length=4), translation="cat")
+    found = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4))
+    given = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4), translation="cat")
     for record in (found, given):
         show(browser, record.to_html(), tmp_path)
         text = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
@@ -215,7 +216,7 @@ def test_probabilities_candidates_and_tree_are_the_record_s(
 def test_the_path_of_a_given_translation_is_coloured_up_to_where_the_search_left_it(
     browser: Any, translator: Translator, tmp_path: Path
 ) -> None:
-    found = translator.inspect(SENTENCE, SearchConfig(beam=3, max_length=4))
+    found = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4))
     other = [*found.outputs[:2], *["▁nowhere"] * (len(found.outputs) - 2)]
     show(browser, replace(found, outputs=other, chosen=-1).to_html(), tmp_path)
     path = browser.execute_script(

@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.model.masks import causal_mask
 from tests.inference.small_translators import LINES, build, forced
 
@@ -16,7 +17,7 @@ BLOCKS = [("encoder", "self_attention"), ("decoder", "self_attention"), ("decode
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_an_inspection_shows_what_a_forward_pass_computes(joint: bool, norm: str) -> None:
     translator, sentence = build(joint, norm), LINES[11]
-    inspection = translator.inspect(sentence, SearchConfig(beam=3))
+    inspection = inspect(translator, sentence, SearchConfig(beam=3))
     (best,) = translator.translate([sentence], SearchConfig(beam=3, n_best=3))
     log_probs, maps = forced(translator, sentence, best.subwords)
     names = [f"{part}.{i}.{kind}" for i in (0, 1) for part, kind in BLOCKS]
@@ -45,7 +46,7 @@ def test_an_inspection_shows_what_a_forward_pass_computes(joint: bool, norm: str
 def test_any_translation_can_be_inspected() -> None:
     translator = build()
     wanted = "the old house"
-    inspection = translator.inspect(LINES[4], translation=wanted)
+    inspection = inspect(translator, LINES[4], translation=wanted)
     (score,) = translator.score([(LINES[4], wanted)])
     assert (inspection.target, inspection.chosen) == (wanted, -1)
     assert inspection.log_prob == pytest.approx(score.log_prob, abs=1e-4)
@@ -56,16 +57,16 @@ def test_any_translation_can_be_inspected() -> None:
     ]
     assert inspection.inputs[0] == "<s>"
     assert inspection.inputs[1:] == inspection.outputs[:-1]
-    assert inspection.candidates == translator.inspect(LINES[4]).candidates  # the search is shown all the same
-    assert translator.inspect(LINES[4], translation="").outputs == ["</s>"]
+    assert inspection.candidates == inspect(translator, LINES[4]).candidates  # the search is shown all the same
+    assert inspect(translator, LINES[4], translation="").outputs == ["</s>"]
 
 
 def test_a_translation_that_the_search_found_is_taken_as_it_found_it() -> None:
     translator = build()
-    inspection = translator.inspect(LINES[4])
+    inspection = inspect(translator, LINES[4])
     for place, candidate in enumerate(inspection.candidates):
         first = [c.text for c in inspection.candidates].index(candidate.text)
-        again = translator.inspect(LINES[4], translation=candidate.text)
+        again = inspect(translator, LINES[4], translation=candidate.text)
         assert again.chosen == first <= place
         assert again.outputs == inspection.candidates[first].pieces
         assert again.score == pytest.approx(inspection.candidates[first].score, abs=1e-3)
@@ -75,25 +76,25 @@ def test_what_cannot_be_inspected_is_refused() -> None:
     translator = build(max_length=20)
     for sentence in ("", "  "):
         with pytest.raises(DragomanError, match="empty"):
-            translator.inspect(sentence)
+            inspect(translator, sentence)
     with pytest.raises(DragomanError, match=r"the translation has .* at most 20"):
-        translator.inspect("cat", translation="dog cat " * 30)
+        inspect(translator, "cat", translation="dog cat " * 30)
     for layer in (-1, 3):
         with pytest.raises(ConfigError, match=r"alignment_layer.* 2 decoder layers"):
-            translator.inspect("cat", layer=layer)
+            inspect(translator, "cat", layer=layer)
         with pytest.raises(ConfigError, match="alignment_layer"):
             translator.align(["cat"], translator.translate(["cat"]), layer=layer)
 
 
 def test_a_sentence_too_long_to_inspect_is_refused_with_the_cure() -> None:
     with pytest.raises(DragomanError, match=r"the sentence has .* at most 20 subwords: inspect its parts one by one"):
-        build(max_length=20).inspect("cat dog " * 30)
+        inspect(build(max_length=20), "cat dog " * 30)
 
 
 def test_an_inspection_compares_scores_of_one_precision() -> None:
     translator = build()
-    exact = translator.inspect(LINES[5])
-    rounded = Translator(translator.folder, autocast=True).inspect(LINES[5], translation=exact.target)
+    exact = inspect(translator, LINES[5])
+    rounded = inspect(Translator(translator.folder, autocast=True), LINES[5], translation=exact.target)
     assert rounded.facts["search"]["precision"] == "bf16"
     assert rounded.chosen >= 0
     assert rounded.candidates[rounded.chosen].log_prob == pytest.approx(rounded.log_prob, abs=1e-5)

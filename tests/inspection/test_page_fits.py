@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 from tests.inspection.browsers import (
     BLOCKS,
@@ -37,7 +38,7 @@ HOSTILE = "<script>window.hacked=1</script> </script><img src=x onerror=window.h
 
 
 def test_lanes_of_the_tree_never_collide(browser: Any, translator: Translator, tmp_path: Path) -> None:
-    record = translator.inspect(SENTENCE, SearchConfig(beam=4, max_length=40))
+    record = inspect(translator, SENTENCE, SearchConfig(beam=4, max_length=40))
     show(browser, record.to_html(), tmp_path)
     places = browser.execute_script(
         "return [...document.querySelectorAll('.tree .node')].map((n) => `${n.style.gridColumn} ${n.style.gridRow}`)"
@@ -48,7 +49,7 @@ def test_lanes_of_the_tree_never_collide(browser: Any, translator: Translator, t
 
 
 def test_hostile_text_stays_text(browser: Any, translator: Translator, tmp_path: Path) -> None:
-    record = translator.inspect(HOSTILE, SearchConfig(max_length=4), translation=HOSTILE)
+    record = inspect(translator, HOSTILE, SearchConfig(max_length=4), translation=HOSTILE)
     complaints(browser)
     show(browser, record.to_html(), tmp_path)
     for kind in BLOCKS:
@@ -65,7 +66,7 @@ def test_hostile_text_stays_text(browser: Any, translator: Translator, tmp_path:
 def test_nothing_sticks_out_of_a_phone(
     browser: Any, inspection: Inspection, translator: Translator, tmp_path: Path
 ) -> None:
-    unbroken = translator.inspect("dog" * 60, SearchConfig(max_length=4), translation="cat" * 60)
+    unbroken = inspect(translator, "dog" * 60, SearchConfig(max_length=4), translation="cat" * 60)
     for record in (inspection, unbroken):
         show(browser, record.to_html(), tmp_path, width=390)
         for kind in BLOCKS:
@@ -128,7 +129,7 @@ def test_it_works_inside_a_notebook(
 
 def test_two_hundred_subwords_answer_within_seconds(browser: Any, translator: Translator, tmp_path: Path) -> None:
     long = " ".join((WORDS * 20)[:102])
-    record = translator.inspect(long, SearchConfig(beam=1, max_length=1), translation=long)
+    record = inspect(translator, long, SearchConfig(beam=1, max_length=1), translation=long)
     assert min(len(record.source_pieces), len(record.outputs)) >= 200
     page = record.to_html()
     begin = time.monotonic()
@@ -146,7 +147,7 @@ def test_two_hundred_subwords_answer_within_seconds(browser: Any, translator: Tr
 
 @pytest.mark.parametrize("sentence", SCRIPTS)
 def test_writing_runs_in_its_own_direction(browser: Any, translator: Translator, tmp_path: Path, sentence: str) -> None:
-    record = translator.inspect(sentence, SearchConfig(max_length=4), translation="cat dog")
+    record = inspect(translator, sentence, SearchConfig(max_length=4), translation="cat dog")
     show(browser, record.to_html(), tmp_path)
     first, second = (chip.rect for chip in chips(browser, "source")[:2])
     assert first["y"] == second["y"]

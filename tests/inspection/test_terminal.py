@@ -14,6 +14,7 @@ from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import ModelConfig, SearchConfig, TextConfig
 from dragoman.inference.alignment import words_of
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Candidate, Inspection, Prediction, visible
 from dragoman.inspection.terminal import render_text
 from dragoman.model.transformer import Transformer
@@ -318,7 +319,7 @@ def test_what_a_translator_returns_can_be_shown() -> None:
     search = SearchConfig(max_length=5)
     for sentence in ("动物没有穿过街道", "a \u202eb \x1b[2J c", "字 " * 9, "한국어 😀"):
         for translation in (None, "أحب الشاي", ""):
-            record = translator.inspect(sentence, search, translation)
+            record = inspect(translator, sentence, search, translation)
             for width in (30, 40, 80, 120):
                 text = render_text(record, width)
                 assert all(cell_len(line) <= width for line in text.split("\n"))

@@ -14,6 +14,7 @@ from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
 from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
+from dragoman.inspection.evidence import inspect
 from dragoman.interop import huggingface
 from dragoman.interop import import_marian as arrival_module
 from dragoman.interop.backends import HuggingFaceSide
@@ -95,7 +96,7 @@ def test_the_model_folder_keeps_everything(tmp_path: Path) -> None:
     assert again.translate(lines) == Translator(arrival.loaded).translate(lines)
     assert (tmp_path / "model" / "vocabulary.json").is_file()
     assert again.direction.facts["imported from"] == "opus"
-    inspection = again.inspect(f"{TAG} {LINES[3]}")
+    inspection = inspect(again, f"{TAG} {LINES[3]}")
     assert inspection.source_pieces[0] == TAG
     assert inspection.target == again.translate([f"{TAG} {LINES[3]}"])[0].text
 
