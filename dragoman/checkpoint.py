@@ -10,20 +10,28 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
+import yaml
 from torch import Tensor
 
-from dragoman.config import ConfigError, DragomanError, ModelConfig, UnreadableError
+from dragoman.config import (
+    SETTINGS_OF_ONE_CALL,
+    ConfigError,
+    DragomanError,
+    ModelConfig,
+    TrainConfig,
+    UnreadableError,
+)
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
-from dragoman.runtime.files import make_folder, write_atomically, write_together
+from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
 from dragoman.text.preprocess import REPORT_FILE
 from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
@@ -32,7 +40,9 @@ EXPORT_FILE = "dragoman.json"
 """In folders that were exported for other libraries: what they say of themselves."""
 CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
-_RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
+RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
+HELD_OUT = "heldout"
+"""Prefix of the text that a run without validation text holds out."""
 VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
 """What a vocabulary can have; never all of it."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
@@ -332,32 +342,74 @@ def _require_fit(model: Transformer, weights: dict[str, Tensor], path: Path) -> 
             raise DragomanError(f"{path}: the tensor {name} has values that are no numbers; take an earlier model")
 
 
-def remove_run(folder: Path) -> None:
-    """Remove what a training run wrote into its folder, and nothing else."""
-    for name in _RUN_FOLDERS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for path in [*(folder / name for name in RUN_FILES), *folder.glob("heldout.*")]:
-        path.unlink(missing_ok=True)
+def refuse_folder_for_run(config: TrainConfig) -> None:
+    """Refuse an output folder in which a training run would write over files that no run wrote.
+
+    A run writes train.yaml first, which marks its folder from then on.
+
+    Raises:
+        DragomanError: as refuse_to_overwrite does.
+    """
+    folder, names = Path(config.out), {*RUN_FOLDERS, *RUN_FILES}
+    if not config.valid:
+        names |= {f"{HELD_OUT}.{language}" for language in (config.source, config.target)}
+    refuse_to_overwrite(folder, names if _is_of_a_run(folder) else (), names)
 
 
-def refuse_to_overwrite(folder: Path) -> None:
-    """Raise DragomanError where saving an average would write over anything but an earlier average."""
-    in_the_way = [name for name in MODEL_FILES if (folder / name).exists()]
-    of_a_run = [name for name in (RUN_FILE, LOCK_FILE, CHECKPOINTS) if (folder / name).exists()]
+def refuse_folder_for_average(folder: Path) -> None:
+    """Refuse an output folder in which an average would write over anything except an earlier average.
+
+    Raises:
+        DragomanError: as refuse_to_overwrite does.
+    """
     try:
-        average = in_the_way and AVERAGE_FACT in _read_config(folder).get("facts", {})
+        is_average = AVERAGE_FACT in _read_config(folder).get("facts", {})
     except (DragomanError, TypeError):
-        average = False
-    if of_a_run or (in_the_way and not average):
-        names = " and ".join((in_the_way or of_a_run)[:2])
-        raise DragomanError(f"{folder}: already has {names}; choose another --out")
+        is_average = False
+    written = (*MODEL_FILES, RUN_FILE, LOCK_FILE, CHECKPOINTS)
+    refuse_to_overwrite(folder, MODEL_FILES if is_average else (), written)
+
+
+def _is_of_a_run(folder: Path) -> bool:
+    """Whether a folder has the state of a run, or a train.yaml with every single setting, as nobody writes it."""
+    if any((folder / CHECKPOINTS).glob("state-*.pt")):
+        return True
+    try:
+        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        return False
+    names = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
+    return isinstance(settings, dict) and names <= settings.keys()
+
+
+def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:
+    """Remove what a training run wrote into its folder, and nothing else; train.yaml, which marks the folder, last.
+
+    Args:
+        folder: of the run.
+        keep: files that the next run reads.
+
+    Raises:
+        DragomanError: one of those to keep would be removed; then nothing is.
+    """
+    folders = [folder / name for name in RUN_FOLDERS]
+    files = [*folder.glob(f"{HELD_OUT}.*"), *(folder / name for name in RUN_FILES if name != RUN_FILE)]
+    removed = {folder.resolve() / path.name for path in (*folders, *files)}
+    for path in keep:
+        linked, place = path.parent.resolve() / path.name, path.resolve()
+        if not removed.isdisjoint((linked, *linked.parents, place, *place.parents)):
+            raise DragomanError(f"{path}: --restart would remove this text; move it to another folder first")
+    for path in folders:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in (*files, folder / RUN_FILE):
+        path.unlink(missing_ok=True)
 
 
 def refuse_strange_folder(folder: Path) -> None:
     """Raise DragomanError where a run would write over, or --restart remove, what no run has written."""
     if (folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file():
         return
-    if in_the_way := [name for name in (*_RUN_FOLDERS, *RUN_FILES) if (folder / name).exists()]:
+    if in_the_way := [name for name in (*RUN_FOLDERS, *RUN_FILES) if (folder / name).exists()]:
         raise DragomanError(
             f"{folder}: is not the folder of a training run, but has {' and '.join(in_the_way[:2])}, which one would "
             f"write over; choose another --out"

@@ -29,7 +29,7 @@ from dragoman.checkpoint import (
     average_weights,
     learned_checkpoints,
     put_weights,
-    refuse_to_overwrite,
+    refuse_folder_for_average,
 )
 from dragoman.cli.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.config import ConfigError, DragomanError
@@ -270,7 +270,7 @@ def average(config: AverageConfig) -> int:
         raise DragomanError(
             f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run that has validated its model"
         )
-    refuse_to_overwrite(Path(config.out))
+    refuse_folder_for_average(Path(config.out))
     loaded = ModelFolder.load(folder)
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
     names = ", ".join(path.stem for path in checkpoints)

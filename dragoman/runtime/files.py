@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -51,6 +51,30 @@ def make_folder(folder: Path) -> None:
         raise DragomanError(f"{folder}: can't be written ({error.strerror}); choose another place") from None
     if not os.access(folder, os.W_OK):
         raise DragomanError(f"{folder}: can't be written (read-only); choose another place")
+
+
+def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Collection[str] | None = None) -> None:
+    """Refuse an output folder in which a file would be lost that no earlier result wrote.
+
+    Args:
+        folder: where a result is to be written; it need not exist.
+        ours: names that an earlier result wrote into it, as its marker says; empty if there is no marker.
+        written: names that the new result writes or removes; None if it takes the place of the whole folder.
+
+    Raises:
+        DragomanError: the folder is a file or can't be read, or contains something to be written that is not ours.
+    """
+    try:
+        found = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise DragomanError(f"{folder}: {error.strerror or error}; choose another --out") from None
+    if lost := sorted((found if written is None else found.intersection(written)).difference(ours)):
+        raise DragomanError(
+            f"{folder}: already contains {' and '.join(lost[:2])}, which this command did not write and would "
+            f"replace; choose another --out"
+        )
 
 
 def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:

@@ -15,7 +15,7 @@ from dragoman.checkpoint import (
     learned_checkpoints,
     list_checkpoints,
     read_weights,
-    refuse_to_overwrite,
+    refuse_folder_for_average,
     save_weights,
 )
 from tests.fuzz.faults import complaint, cut
@@ -71,17 +71,17 @@ def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path])
 
 @pytest.mark.parametrize("name", ["train.yaml", ".lock", "checkpoints", "sentencepiece.model", "source.spm"])
 def test_an_average_is_not_saved_among_the_files_of_a_run_that_is_not_done(name: str, tmp_path: Path) -> None:
-    refuse_to_overwrite(tmp_path)
+    refuse_folder_for_average(tmp_path)
     (tmp_path / name).touch()
-    assert f"already has {name}; choose another --out" in complaint(lambda: refuse_to_overwrite(tmp_path))
+    assert f"already contains {name}, which" in complaint(lambda: refuse_folder_for_average(tmp_path))
 
 
 def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:
-    assert "already has model.safetensors and config.json" in complaint(lambda: refuse_to_overwrite(saved))
+    assert "already contains README.md and config.json" in complaint(lambda: refuse_folder_for_average(saved))
     ModelFolder.load(saved).with_facts({AVERAGE_FACT: "step-00000010"}).save(saved)
-    refuse_to_overwrite(saved)
+    refuse_folder_for_average(saved)
     (saved / "model.safetensors").unlink()
-    refuse_to_overwrite(saved)  # its saving was interrupted
+    refuse_folder_for_average(saved)  # its saving was interrupted
 
 
 def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from dragoman.checkpoint import (
     ModelFolder,
     fingerprint,
     read_weights,
-    remove_run,
     save_weights,
 )
 from tests.fuzz.faults import complaint, contents, full_disk, refuse
@@ -189,21 +188,3 @@ def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: 
 
 
 # ---- beginning again
-
-
-def test_removing_a_run_leaves_what_is_not_its_own(saved: Path) -> None:
-    for name in ("data/train/store.json", "tensorboard/events", "checkpoints/state-000001-0123456789abcdef.pt"):
-        (saved / name).parent.mkdir(parents=True, exist_ok=True)
-        (saved / name).touch()
-    for name in ("metrics.jsonl", "train.yaml", "check.json", "heldout.en", "heldout.de"):
-        (saved / name).touch()
-    for name in ("train.en", "notes.txt", "mine/model.safetensors"):
-        (saved / name).parent.mkdir(exist_ok=True)
-        (saved / name).write_text("precious")
-    remove_run(saved)
-    assert {str(path.relative_to(saved)) for path in saved.rglob("*") if path.is_file()} == {
-        "train.en",
-        "notes.txt",
-        "mine/model.safetensors",
-    }
-    remove_run(saved)  # nothing is left to remove

@@ -119,7 +119,7 @@ def test_restart_removes_no_text_that_the_run_needs(text: Path) -> None:
 
 def test_every_file_that_restart_removes_is_looked_at() -> None:
     looked_at = {*ownership._FROM_THE_FIRST_STEP_ON, *ownership._OWN}
-    assert looked_at == {*checkpoint.RUN_FILES, *checkpoint._RUN_FOLDERS}
+    assert looked_at == {*checkpoint.RUN_FILES, *checkpoint.RUN_FOLDERS}
 
 
 def test_prepared_text_is_known_by_its_files(text: Path) -> None:
