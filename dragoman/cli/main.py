@@ -30,7 +30,7 @@ VERBS = {
     "train": TRAIN,
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),
     "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.translate", hidden=("n_best",)),
-    "compare": Verb(options.CompareConfig, "dragoman.evaluation.report", ()),
+    "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
     "score": Verb(options.ScoreConfig, "dragoman.cli.translate"),
     "inspect": Verb(
         options.InspectConfig, "dragoman.cli.inspect", ("folder", "sentence"), ("n_best", "batch_tokens", "long")

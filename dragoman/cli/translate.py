@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -208,7 +208,9 @@ def evaluate(config: EvaluateConfig) -> int:
             f"scored as they are)"
         )
     scores = all_scores(translations, references, direction.target, config.tokenized)
-    evaluation = describe_evaluation(config, direction, pairs, translations, scores, translator.engine.computing)
+    evaluation = describe_evaluation(
+        asdict(config), direction, pairs, translations, scores, translator.engine.computing
+    )
     if config.json:
         write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
     if config.markdown:

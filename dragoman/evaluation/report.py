@@ -1,13 +1,13 @@
-"""Evaluations as they can be quoted, with all that they depend on; and how two of them compare."""
+"""Evaluations that can be quoted, with everything their scores depend on, and the comparison of several of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,136 +22,132 @@ from dragoman.checkpoint import (
     Direction,
     fingerprint,
 )
-from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.config import VERSION, DragomanError
 from dragoman.evaluation.scores import METRICS, paired_bootstrap
 from dragoman.inference.ctranslate2 import MODEL_FILE
 from dragoman.runtime.console import table_cell
-from dragoman.runtime.files import checksum, prepare_reports, write_atomically
+from dragoman.runtime.files import checksum
 from dragoman.text.corpus import Pair
 
-_SEARCH = ("beam", "length_penalty", "max_length", "min_length", "long")
-_FACTS = ("training pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
-_ENGINE = re.compile(r", (\w+) [^ ,]+, (\w+)")
-_VERSION = re.compile(r"\|version:[^|]*")  # of sacreBLEU, whose versions count alike
+_SEARCH_SETTINGS = ("beam", "length_penalty", "max_length", "min_length", "long")
+_FACTS_IN_TABLE = ("training pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
+_ENGINE = re.compile(r", (\w+) [^ ,]+, (\w+)")  # library and precision, without versions and devices
+_SACREBLEU_VERSION = re.compile(r"\|version:[^|]*")
 
 
 def describe_evaluation(
-    config: EvaluateConfig,
+    settings: dict[str, Any],
     direction: Direction,
     pairs: Sequence[Pair],
     translations: Sequence[str],
     scores: dict[str, float | str],
     computing: str,
 ) -> dict[str, Any]:
-    """What to keep of an evaluation; JSON values only.
+    """Everything to keep of an evaluation, as JSON values.
 
     Args:
-        config: what was asked for.
-        direction: of the model, with what is known about it.
+        settings: the options of `evaluate` by name, among them the model's folder and the texts ("test").
+        direction: the languages of the model and the facts about it.
         pairs: the test text.
         translations: one for each pair.
-        scores: as all_scores counts them.
-        computing: what computed the translations (SearchEngine.computing).
+        scores: as all_scores returns them.
+        computing: the library, precision and device that translated (SearchEngine.computing).
     """
-    lines = [
-        {"source": source, "reference": target, "translation": translation}
-        for (source, target), translation in zip(pairs, translations, strict=True)
-    ]
+    folder = Path(settings["folder"])
+    exported = folder / MODEL_FILE
+    weights = checksum(exported) if exported.is_file() else fingerprint(folder / WEIGHTS_FILE)
+    text = hashlib.sha256("".join(f"{source}\t{target}\n" for source, target in pairs).encode()).hexdigest()
     return {
         "scores": scores,
         "languages": [direction.source, direction.target],
-        "text": {"name": ", ".join(config.test), "lines": len(pairs), "sha256": _fingerprint(pairs)},
-        "weights": {"folder": config.folder, "sha256": _weights(Path(config.folder))},
-        "settings": asdict(config),
+        "text": {"name": ", ".join(settings["test"]), "lines": len(pairs), "sha256": text},
+        "weights": {"folder": settings["folder"], "sha256": weights},
+        "settings": settings,
         "software": f"dragoman {VERSION}, {computing}",
         "model": direction.facts,
-        "lines": lines,
+        "lines": [
+            {"source": source, "reference": reference, "translation": translation}
+            for (source, reference), translation in zip(pairs, translations, strict=True)
+        ],
     }
 
 
-def _fingerprint(pairs: Sequence[Pair]) -> str:
-    return hashlib.sha256("".join(f"{source}\t{target}\n" for source, target in pairs).encode()).hexdigest()
-
-
-def _weights(folder: Path) -> str:
-    """SHA-256 of the weights; of a folder exported for CTranslate2, of the file that has them."""
-    exported = folder / MODEL_FILE
-    return checksum(exported) if exported.is_file() else fingerprint(folder / WEIGHTS_FILE)
-
-
 def as_table(evaluation: dict[str, Any]) -> str:
-    """An evaluation in Markdown."""
-    scores, settings, text = (evaluation[name] for name in ("scores", "settings", "text"))
-    rows = [
-        (METRICS[name], f"{scores[name]:.2f}<br>{scores[f'{name}_signature']}") for name in METRICS if name in scores
-    ]
+    """An evaluation in Markdown: the scores and everything they depend on."""
+    scores, settings, text, weights = (evaluation[name] for name in ("scores", "settings", "text", "weights"))
+    rows = [(METRICS[name], f"{scores[name]:.2f}<br>{scores[f'{name}_signature']}") for name in _metrics(evaluation)]
     rows += [
         ("text", f"{text['name']}, {text['lines']:,} lines<br>SHA-256 {text['sha256'][:16]}"),
-        ("model", f"{evaluation['weights']['folder']}<br>SHA-256 {evaluation['weights']['sha256'][:16]}"),
-        ("search", ", ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in _SEARCH)),
+        ("model", f"{weights['folder']}<br>SHA-256 {weights['sha256'][:16]}"),
+        ("search", ", ".join(f"{name.replace('_', ' ')} {settings[name]}" for name in _SEARCH_SETTINGS)),
         ("software", evaluation["software"]),
     ]
-    rows += [(name, evaluation["model"][name]) for name in _FACTS if name in evaluation["model"]]
+    rows += [(name, evaluation["model"][name]) for name in _FACTS_IN_TABLE if name in evaluation["model"]]
     source, target = evaluation["languages"]
     lines = (f"| {name} | {table_cell(value)} |\n" for name, value in rows)
     return f"| {source} → {target} | |\n|---|---|\n" + "".join(lines)
 
 
 def read_evaluation(path: str) -> dict[str, Any]:
-    """What evaluate --json wrote.
+    """What `evaluate --json` wrote, with "tokenized" added.
 
     Raises:
-        DragomanError: the file is not that.
+        DragomanError: the file cannot be read, or holds something else.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        texts = [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
-        scores = {name: found["scores"][name] for name in METRICS if name in found["scores"]}
-        numbers = list(scores.values())
-        found["languages"][1] + "".join(found["scores"][f"{name}_signature"] for name in scores)
-        "".join(
-            [*texts, found["text"]["sha256"], found["weights"]["sha256"]]
-        )  # what is of another kind raises, and so does what is missing
-        float(sum(numbers)) / len(numbers) / len(texts)
-        if not isinstance(found["model"].get(RUN_FACT, {}), dict):
-            raise TypeError(RUN_FACT)
+        _require_evaluation(found)
         return dict(found, tokenized=bool(found["settings"]["tokenized"]))
     except OSError as error:
         reason = "a folder; give the file that evaluate --json wrote" if Path(path).is_dir() else error.strerror
         raise DragomanError(f"{path}: {reason}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError):
         raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again") from None
 
 
-def compare(config: CompareConfig) -> int:
-    """Print a table of scores and differences; returns the exit code.
+def _require_evaluation(found: Any) -> None:
+    """Raise one of the errors that Python has for it unless this has all that a comparison reads."""
+    scores, metrics = found["scores"], _metrics(found)
+    strings = [found["languages"][1], found["text"]["sha256"], found["weights"]["sha256"]]
+    strings += [scores[f"{name}_signature"] for name in metrics]
+    strings += [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
+    whole = all(math.isfinite(scores[name]) for name in metrics) and all(isinstance(text, str) for text in strings)
+    if not (whole and metrics and found["lines"] and isinstance(found["model"].get(RUN_FACT, {}), dict)):
+        raise ValueError
+
+
+def compare_evaluations(systems: Sequence[str], baselines: Sequence[str]) -> dict[str, Any]:
+    """Compare files that `evaluate --json` wrote, as JSON values; "result" is what compare_runs returns.
+
+    Args:
+        systems: a file for each run of the system.
+        baselines: a file for each run of another system, as many; or none.
 
     Raises:
-        DragomanError: a file is no evaluation, or they are of different texts.
+        DragomanError: a file is not an evaluation, they are of different texts or metrics, or of different systems.
     """
-    prepare_reports({"--json": config.json}, map(Path, [*config.system, *config.baseline]))
-    systems, baselines = ([read_evaluation(path) for path in paths] for paths in (config.system, config.baseline))
-    paths, everything = [*config.system, *config.baseline], [*systems, *baselines]
-    for path, evaluation in zip(paths[1:], everything[1:], strict=True):
-        if _text(evaluation) != _text(everything[0]):
-            raise DragomanError(f"{path}: of another text than {paths[0]}")
-        if (own := _counting(evaluation)) != (others := _counting(everything[0])):
-            raise DragomanError(f"{path}: scored in another way than {paths[0]} ({own}; {others})")
-    for names, runs in ((config.system, systems), (config.baseline, baselines)):
-        _require_one_system(names, runs)
-    result = compare_runs(systems, baselines)
-    if config.json:
-        content = {
-            "text": systems[0]["text"],
-            "signatures": _counting(systems[0]),
-            "system": [_of_a_run(*one) for one in zip(config.system, systems, strict=True)],
-            "baseline": [_of_a_run(*one) for one in zip(config.baseline, baselines, strict=True)],
-            "result": result,
-        }
-        write_atomically(Path(config.json), json.dumps(content, indent=1, ensure_ascii=False).encode())
-    print(_comparison_table(result), end="")  # last: whoever reads it may be gone
-    return 0
+    paths = [*systems, *baselines]
+    runs = [read_evaluation(path) for path in paths]
+    for path, run in zip(paths, runs, strict=True):
+        if _text(run) != _text(runs[0]):
+            raise DragomanError(f"{path}: evaluated on another text than {paths[0]}")
+        if _signatures(run) != _signatures(runs[0]):
+            signatures = f"{_signatures(run)}; {_signatures(runs[0])}"
+            raise DragomanError(f"{path}: scored in another way than {paths[0]} ({signatures})")
+    count = len(systems)
+    _require_one_system(systems, runs[:count])
+    _require_one_system(baselines, runs[count:])
+    kept = [
+        {"file": path, "scores": run["scores"], "weights": run["weights"]}
+        for path, run in zip(paths, runs, strict=True)
+    ]
+    return {
+        "text": runs[0]["text"],
+        "signatures": _signatures(runs[0]),
+        "system": kept[:count],
+        "baseline": kept[count:],
+        "result": compare_runs(runs[:count], runs[count:]),
+    }
 
 
 def _require_one_system(paths: Sequence[str], runs: Sequence[dict[str, Any]]) -> None:
@@ -159,96 +155,84 @@ def _require_one_system(paths: Sequence[str], runs: Sequence[dict[str, Any]]) ->
     known: dict[str, str] = {}
     for path, run in zip(paths, runs, strict=True):
         if len(runs) > 1 and TEXT_FACT not in run["model"]:
-            raise DragomanError(f"{path}: of a model of which nobody knows how it was trained: give it alone")
+            raise DragomanError(
+                f"{path}: its model does not say how it was trained; compare it alone, not as one of several"
+            )
         if differing := differences_in_kind(runs[0], run):
-            raise DragomanError(f"{path}: no other run of the system of {paths[0]}, as it differs in: {differing}")
+            raise DragomanError(f"{path}: not another run of the system of {paths[0]}; they differ in: {differing}")
         if (before := known.setdefault(run["weights"]["sha256"], path)) != path:
-            raise DragomanError(f"{path}: of the same weights as {before}; each file is to be of a run of its own")
+            raise DragomanError(f"{path}: has the same weights as {before}; each file must come from a run of its own")
 
 
 def differences_in_kind(first: dict[str, Any], second: dict[str, Any]) -> str:
-    """What keeps two evaluations from being runs of one system, such as "search"; empty where nothing does."""
-    kinds: list[dict[str, Any]] = []
-    for one in (first, second):
-        facts = one["model"]
-        search = [one["settings"].get(name) for name in _SEARCH]
-        kinds.append({"text": _text(one), "counting": _counting(one), "search": search, "engine": _engine(one)})
-        kinds[-1]["training text"] = facts.get(TEXT_FACT)
-        run = facts.get(RUN_FACT, {})
-        kinds[-1] |= {"training settings": run.get(SETTINGS_FACT), "changes on the way": run.get(CHANGES_FACT)}
-        kinds[-1]["validation text"] = run.get(VALID_FACT)
-        kinds[-1]["number of checkpoints averaged"] = len(str(facts.get(AVERAGE_FACT, "")).split(", "))
-    return ", ".join(name for name, kind in kinds[0].items() if kind != kinds[1][name])
+    """What keeps two evaluations from being runs of one system, such as "search"; empty if nothing does."""
+    one, other = _kind(first), _kind(second)
+    return ", ".join(name for name in one if one[name] != other[name])
 
 
-def _engine(evaluation: dict[str, Any]) -> list[str]:
-    """The library that computed the translations, and its precision; versions and devices count alike."""
-    return _ENGINE.findall(str(evaluation.get("software")))
+def _kind(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Everything that is the same in all runs of one system."""
+    facts = evaluation["model"]
+    run = facts.get(RUN_FACT, {})
+    return {
+        "text": _text(evaluation),
+        "counting": _signatures(evaluation),
+        "search": [evaluation["settings"].get(name) for name in _SEARCH_SETTINGS],
+        "engine": _ENGINE.findall(str(evaluation.get("software"))),
+        "training text": facts.get(TEXT_FACT),
+        "training settings": run.get(SETTINGS_FACT),
+        "changes on the way": run.get(CHANGES_FACT),
+        "validation text": run.get(VALID_FACT),
+        "number of checkpoints averaged": len(str(facts.get(AVERAGE_FACT, "")).split(", ")),
+    }
 
 
 def _text(evaluation: dict[str, Any]) -> list[Any]:
     return [evaluation["languages"], [(line["source"], line["reference"]) for line in evaluation["lines"]]]
 
 
-def _counting(evaluation: dict[str, Any]) -> str:
-    """The metrics and how they are counted, but for sacreBLEU's version."""
+def _metrics(evaluation: dict[str, Any]) -> list[str]:
+    return [name for name in METRICS if name in evaluation["scores"]]
+
+
+def _signatures(evaluation: dict[str, Any]) -> str:
+    """The metrics and how they are counted, without sacreBLEU's version."""
     scores = evaluation["scores"]
-    signatures = {METRICS[name]: _VERSION.sub("", scores[f"{name}_signature"]) for name in METRICS if name in scores}
-    return ", ".join(f"{name} {signature}" for name, signature in signatures.items())
-
-
-def _of_a_run(path: str, evaluation: dict[str, Any]) -> dict[str, Any]:
-    return {"file": path} | {name: evaluation[name] for name in ("scores", "weights")}
+    return ", ".join(
+        f"{METRICS[name]} {_SACREBLEU_VERSION.sub('', scores[f'{name}_signature'])}" for name in _metrics(evaluation)
+    )
 
 
 def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Mean and spread of each metric over the runs of a system, and how it differs from a baseline.
+    """Mean and spread of each metric over the runs of a system, and its difference from a baseline.
 
     Args:
-        systems: evaluations, as read_evaluation gives them.
-        baselines: of another system, on the same text; as many, or none.
+        systems: evaluations, as read_evaluation returns them.
+        baselines: evaluations of another system on the same text; as many, or none.
 
     Returns:
-        By metric: mean and, of several runs, standard deviation of both; of each pair of runs, the p-value and half
-        the width of the 95 % confidence interval of the system's score; and the signature of the resampling.
+        By metric: the spread of both; for each pair of runs, the p-value and half the width of the 95 % confidence
+        interval of the system's score; and the signature of the resampling.
     """
-    metrics = [name for name in METRICS if name in systems[0]["scores"]]
-    found: dict[str, Any] = {name: {"system": spread(systems, name)} for name in metrics}
+    found: dict[str, Any] = {name: {"system": spread(systems, name)} for name in _metrics(systems[0])}
     references = [line["reference"] for line in systems[0]["lines"]]
     pairs = []
     for run, other in zip(systems, baselines, strict=bool(baselines)):
         before, after = ([line["translation"] for line in one["lines"]] for one in (other, run))
         pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
-    for name in metrics if baselines else ():
-        found[name] |= {"baseline": spread(baselines, name), "p": [pair[name].p for pair in pairs]}
-        found[name] |= {"interval": [pair[name].interval for pair in pairs], "resampling": pairs[0][name].signature}
+    for name, one in found.items() if baselines else ():
+        one["baseline"] = spread(baselines, name)
+        one["p"] = [pair[name].p for pair in pairs]
+        one["interval"] = [pair[name].interval for pair in pairs]
+        one["resampling"] = pairs[0][name].signature
     return found
 
 
 def spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
-    """Mean and, of several runs, standard deviation of a metric, with the number of runs."""
+    """Mean of a metric, the number of runs and, of several, their standard deviation."""
     values = [float(run["scores"][metric]) for run in runs]
     found = {"mean": statistics.fmean(values), "runs": len(values)}
     return found | ({"standard deviation": statistics.stdev(values)} if len(values) > 1 else {})
-
-
-def _comparison_table(result: dict[str, Any]) -> str:
-    """The result in Markdown."""
-    compared = all("baseline" in one for one in result.values())
-    more = ["difference", "p", "95 % interval of the system"] if compared else []
-    head = ["metric", *(["baseline"] if compared else []), "system", *more]
-    rows = [head, ["---"] * len(head)]
-    for name, one in result.items():
-        row = [METRICS[name]]
-        if compared:
-            row.append(spread_in_words(one["baseline"]))
-        row.append(spread_in_words(one["system"]))
-        if compared:
-            row.append(f"{one['system']['mean'] - one['baseline']['mean']:+.2f}")
-            row.append(", ".join(f"{p:.3f}" for p in one["p"]))
-            row.append(", ".join(f"± {interval:.2f}" for interval in one["interval"]))
-        rows.append(row)
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def spread_in_words(found: dict[str, float]) -> str:
@@ -256,3 +240,23 @@ def spread_in_words(found: dict[str, float]) -> str:
     deviation = found.get("standard deviation")
     runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {found['runs']:.0f} runs)"
     return f"{found['mean']:.2f}{runs}"
+
+
+def comparison_table(result: dict[str, Any]) -> str:
+    """What compare_runs returned, in Markdown."""
+    compared = all("baseline" in one for one in result.values())
+    rows = [
+        ["metric", "baseline", "system", "difference", "p", "95 % interval of the system"]
+        if compared
+        else ["metric", "system"]
+    ]
+    rows.append(["---"] * len(rows[0]))
+    for name, one in result.items():
+        row = [METRICS[name], spread_in_words(one["system"])]
+        if compared:
+            row.insert(1, spread_in_words(one["baseline"]))
+            row.append(f"{one['system']['mean'] - one['baseline']['mean']:+.2f}")
+            row.append(", ".join(f"{p:.3f}" for p in one["p"]))
+            row.append(", ".join(f"± {interval:.2f}" for interval in one["interval"]))
+        rows.append(row)
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

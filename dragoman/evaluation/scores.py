@@ -1,8 +1,8 @@
 """Scores people can quote: sacreBLEU and chrF on raw, detokenised text, with their signatures (Post, 2018).
 
-Where a text comes tokenised, as those of many published tables, BLEU is counted on its tokens as they are, in lower
-case; of text that is in lower case already, that is what multi-bleu.perl and fairseq print. It is another number: it
-must not be compared with sacreBLEU's.
+A test text that is already tokenised, as those of many published tables, is scored on its tokens, in lower case. On
+text that is in lower case already, this BLEU equals that of multi-bleu.perl and fairseq. It must not be compared with
+sacreBLEU's.
 """
 
 from __future__ import annotations
@@ -20,21 +20,18 @@ from sacrebleu.significance import PairedTest, Result
 from dragoman.config import DragomanError
 from dragoman.corpus_check.languages import base_code, has_spaces
 
-# What sacreBLEU must cut where words are not separated by spaces, and the module it needs for that.
-_TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
-
-
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
-"""How each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""
+"""What each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""
+# sacreBLEU's tokeniser for a language without spaces between words, and the module that it needs.
+_TOKENIZERS = {"zh": ("zh", None), "ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 _ATTACHED_MARK = re.compile(r"\w[.,!?;:](?:\s|$)")
-_SPACED_MARK = re.compile(r"\S [.,](?: |$)")  # not the others: the French put a space before them
-_MANY = 0.5  # of the lines
-_SAMPLES = 1000
+_SPACED_MARK = re.compile(r"\S [.,](?: |$)")  # not the other marks: French puts a space before them
+_BOOTSTRAP_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Corpus scores, 0 to 100."""
+    """Corpus scores, 0 to 100, each with its signature."""
 
     bleu: float
     bleu_signature: str
@@ -43,10 +40,10 @@ class Scores:
 
 
 def bleu_tokenizer(language: str) -> str:
-    """sacreBLEU's tokeniser for a target language, by its code: 13a, or one for Chinese, Japanese or Korean.
+    """sacreBLEU's tokeniser for a target language code: 13a, or one for Chinese, Japanese or Korean.
 
-    Single characters are compared in other languages without spaces between words, and where the tokeniser for
-    Japanese or Korean is not installed (`pip install 'dragoman[cjk]'`); the signature says so.
+    Other languages without spaces between words are compared by characters, as are Japanese and Korean if their
+    tokeniser is not installed (`pip install 'dragoman[cjk]'`); the signature says so.
     """
     usual = "13a" if has_spaces(language) else "char"
     name, module = _TOKENIZERS.get(base_code(language), (usual, None))
@@ -54,7 +51,7 @@ def bleu_tokenizer(language: str) -> str:
 
 
 def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Scores:
-    """Compare translations with references.
+    """BLEU and chrF2 of translations.
 
     Args:
         hypotheses: translations, raw text.
@@ -64,18 +61,8 @@ def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str
     Raises:
         DragomanError: there is nothing to compare, or not one reference for each hypothesis.
     """
-    _require_pairs(hypotheses, references)
-    bleu, chrf = BLEU(tokenize=bleu_tokenizer(language), force=True), CHRF()  # force: without a warning of its own
-    bleu_score = bleu.corpus_score(list(hypotheses), [list(references)])
-    chrf_score = chrf.corpus_score(list(hypotheses), [list(references)])
-    return Scores(bleu_score.score, str(bleu.get_signature()), chrf_score.score, str(chrf.get_signature()))
-
-
-def _metrics(language: str, tokenized: bool) -> dict[str, Any]:
-    """The metrics of a text: those of raw text, or the one of tokens."""
-    if tokenized:
-        return {"tokenized_bleu": BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)}
-    return {"bleu": BLEU(tokenize=bleu_tokenizer(language), force=True), "chrf": CHRF(), "chrfpp": CHRF(word_order=2)}
+    metrics = {"bleu": BLEU(tokenize=bleu_tokenizer(language), force=True), "chrf": CHRF()}
+    return Scores(**_corpus_scores(metrics, hypotheses, references))  # type: ignore[arg-type]
 
 
 def all_scores(
@@ -85,16 +72,29 @@ def all_scores(
 
     Args:
         hypotheses: translations.
-        references: one for each.
+        references: one for each hypothesis.
         language: the target language code; chooses the tokeniser.
         tokenized: whether both are tokenised text, to be compared as it is.
 
     Raises:
         DragomanError: there is nothing to compare, or not one reference for each hypothesis.
     """
+    return _corpus_scores(_metrics(language, tokenized), hypotheses, references)
+
+
+def _metrics(language: str, tokenized: bool) -> dict[str, Any]:
+    """The metrics of raw text, or the one of tokens. force silences sacreBLEU's warning about tokenised text."""
+    if tokenized:
+        return {"tokenized_bleu": BLEU(lowercase=True, tokenize="none", smooth_method="none", force=True)}
+    return {"bleu": BLEU(tokenize=bleu_tokenizer(language), force=True), "chrf": CHRF(), "chrfpp": CHRF(word_order=2)}
+
+
+def _corpus_scores(
+    metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[str]
+) -> dict[str, float | str]:
     _require_pairs(hypotheses, references)
     found: dict[str, float | str] = {}
-    for name, metric in _metrics(language, tokenized).items():
+    for name, metric in metrics.items():
         found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
         found[f"{name}_signature"] = str(metric.get_signature())
     return found
@@ -102,23 +102,22 @@ def all_scores(
 
 def looks_tokenized(lines: Sequence[str]) -> bool:
     """Whether most lines have a punctuation mark between spaces, as tokenisers leave them."""
-    marked = sum(bool(_SPACED_MARK.search(line)) for line in lines)
-    return marked > _MANY * len(lines)
+    return sum(bool(_SPACED_MARK.search(line)) for line in lines) > len(lines) / 2
 
 
 def looks_raw(lines: Sequence[str]) -> bool:
     """Whether most lines have a punctuation mark right after a word, as people write them."""
-    return sum(bool(_ATTACHED_MARK.search(line)) for line in lines) > _MANY * len(lines)
+    return sum(bool(_ATTACHED_MARK.search(line)) for line in lines) > len(lines) / 2
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What resampling says of one metric of two systems."""
+    """The result of resampling for one metric of two systems."""
 
     interval: float
     """Half the width of the 95 % confidence interval of the second system's score."""
     p: float
-    """How likely a difference at least as large would be by chance, as sacreBLEU counts it."""
+    """Probability of a difference at least as large by chance, as sacreBLEU counts it."""
     signature: str
     """sacreBLEU's, with the number of samples and their seed."""
 
@@ -136,7 +135,7 @@ def paired_bootstrap(
         tokenized: whether all is tokenised text.
 
     Returns:
-        The difference by metric, as METRICS names them.
+        The difference by metric, under the names of METRICS.
 
     Raises:
         DragomanError: there is nothing to compare, or not one translation of each system for each reference.
@@ -147,13 +146,14 @@ def paired_bootstrap(
         raise DragomanError(f"SACREBLEU_SEED, which draws the samples, must be a whole number or none, not {seed!r}")
     named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     metrics = _metrics(language, tokenized)
-    signatures, results = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_SAMPLES)()
+    test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_BOOTSTRAP_SAMPLES)
+    signatures, results = test()
     found = {}
     for metric, name in zip(metrics, (name for name in results if name != "System"), strict=True):
         before, after = cast(list[Result], results[name])
-        # sacreBLEU counts the samples that differ by more than the whole: where nothing differs, none does.
-        chance = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
-        found[metric] = Difference(float(after.ci or 0.0), chance, str(signatures[name]))
+        # sacreBLEU counts the samples that differ by more than the whole text: if nothing differs, none does.
+        p = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
+        found[metric] = Difference(float(after.ci or 0.0), p, str(signatures[name]))
     return found
 
 

@@ -207,12 +207,12 @@ def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pyte
     everything = (first, same, beam, text, settings, run, engine, mean)
     files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(everything, start=1)]
     for other, reason in (
-        (files[1], f"of the same weights as {files[0]}"),
-        (files[2], "differs in: search"),
-        (files[3], "differs in: training text"),
-        (files[4], "differs in: training settings"),
-        (files[6], "differs in: engine"),
-        (files[7], "differs in: number of checkpoints averaged"),
+        (files[1], f"has the same weights as {files[0]}"),
+        (files[2], "differ in: search"),
+        (files[3], "differ in: training text"),
+        (files[4], "differ in: training settings"),
+        (files[6], "differ in: engine"),
+        (files[7], "differ in: number of checkpoints averaged"),
     ):
         assert main(["compare", "--system", files[0], other]) == 1
         told = capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_models_of_unknown_training_are_not_taken_for_runs(tmp_path: Path, capsy
         del one["model"][TEXT_FACT]
     files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(imported)]
     assert main(["compare", "--system", *files]) == 1
-    assert f"{files[0]}: of a model of which nobody knows how it was trained" in capsys.readouterr().err
+    assert f"{files[0]}: its model does not say how it was trained" in capsys.readouterr().err
     assert main(["compare", "--system", files[0], "--baseline", files[1]]) == 0
 
 
@@ -264,7 +264,7 @@ def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixt
     first = written(tmp_path / "first.json", evaluation())
     other = written(tmp_path / "other.json", evaluation(lines=LINES[:-1]))
     assert main(["compare", "--system", first, other]) == 1
-    assert "of another text" in capsys.readouterr().err
+    assert "evaluated on another text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,8 @@ def test_other_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixt
         '{"scores": {}, "languages": ["a", "b"], "settings": {"tokenized": false}, "lines": []}',
         json.dumps(evaluation() | {"languages": []}),
         json.dumps(evaluation() | {"lines": [{"source": 1, "reference": "b", "translation": "c"}]}),
-        json.dumps(evaluation() | {"scores": {"bleu": "much"}}),
+        json.dumps(evaluation() | {"scores": {"bleu": "much", "bleu_signature": "x"}}),
+        json.dumps(evaluation() | {"scores": {"bleu": 10**400, "bleu_signature": "x"}}),
         json.dumps(evaluation() | {"scores": {"bleu": 30.0}}),
         json.dumps(evaluation() | {"weights": {}}),
         json.dumps(evaluation() | {"model": []}),
