@@ -42,13 +42,12 @@ from tensorboard.backend.event_processing.event_file_loader import EventFileLoad
 from torch import Tensor
 
 from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import PAD, SearchConfig, TextConfig
+from dragoman.config import PAD, SearchConfig, TextConfig, model_preset
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 from dragoman.runtime.device import use_bf16
 from dragoman.text.corpus import read_pairs
 from dragoman.text.subwords import Vocabulary

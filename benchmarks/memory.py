@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from hardware import describe_hardware
 
-from dragoman.config import BOS, EOS, OptimizerConfig
+from dragoman.config import BOS, EOS, OptimizerConfig, model_preset
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 from dragoman.runtime.allocator import keep_freed_memory, remember_fewer_products
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import build_optimizer

@@ -29,10 +29,9 @@ import torch
 from hardware import describe_hardware
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, SearchConfig, TrainConfig
+from dragoman.config import BOS, EOS, SearchConfig, TrainConfig, model_preset
 from dragoman.inference.engine import Engine
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 from dragoman.runtime.allocator import keep_freed_memory
 from dragoman.runtime.device import use_bf16
 from dragoman.text.batches import Batch

@@ -14,7 +14,7 @@ from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
 from dragoman.cli.main import VERBS
-from dragoman.presets import PRESETS
+from dragoman.config import PRESETS
 
 _VERBS, _PRESETS = "<!-- verbs -->", "<!-- presets -->"
 

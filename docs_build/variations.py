@@ -10,9 +10,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
-from dragoman.config import ModelConfig, OptimizerConfig
+from dragoman.config import ModelConfig, OptimizerConfig, model_preset
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 
 _MARK = "<!-- table 3 -->"
 

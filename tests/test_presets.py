@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.config import ConfigError, ModelConfig, TrainConfig
-from dragoman.presets import FINE_TUNING, PRESETS, model_preset
+from dragoman.config import FINE_TUNING, PRESETS, ConfigError, ModelConfig, TrainConfig, model_preset
 
 RUN = TrainConfig(source="en", target="de", train=["text"], out="out")
 

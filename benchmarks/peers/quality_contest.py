@@ -19,9 +19,8 @@ from typing import Any, Final
 import torch
 
 import dragoman
-from dragoman.config import DragomanError, OptimizerConfig, TrainConfig
+from dragoman.config import PRESETS, DragomanError, OptimizerConfig, TrainConfig, model_preset
 from dragoman.evaluation.scores import evaluate
-from dragoman.presets import PRESETS, model_preset
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.dataset import TokenStore

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from dragoman.config import ModelConfig
-from dragoman.presets import model_preset
+from dragoman.config import ModelConfig, model_preset
 from peers.batches import Arrays, write_batches
 from peers.protocol import Message
 from peers.rounds import Competitor, Contest, add_ratios, rounded, summary

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.cli.options import DemoConfig
-from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
-from dragoman.presets import model_preset
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device
 from dragoman.text.corpus import read_pairs

@@ -10,8 +10,7 @@ from typing import Any, get_type_hints
 
 import yaml
 
-from dragoman.config import SETTINGS_OF_ONE_CALL, ConfigError, TrainConfig, require
-from dragoman.presets import FINE_TUNING, PRESETS
+from dragoman.config import FINE_TUNING, PRESETS, SETTINGS_OF_ONE_CALL, ConfigError, TrainConfig, require
 
 FOUND_OUT = ("model.source_vocab_size", "model.target_vocab_size")
 """Settings that training finds out by itself."""

@@ -9,8 +9,7 @@ import pytest
 from dragoman.cli.demo import demo, demo_training
 from dragoman.cli.main import main
 from dragoman.cli.options import DemoConfig
-from dragoman.config import TrainConfig
-from dragoman.presets import PRESETS
+from dragoman.config import PRESETS, TrainConfig
 
 
 def test_the_demo_trains_on_the_phrasebook_and_validates_on_its_validation_part(tmp_path: Path) -> None:

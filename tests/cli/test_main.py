@@ -17,8 +17,7 @@ import pytest
 import dragoman
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import TranslateConfig
-from dragoman.config import TrainConfig
-from dragoman.presets import FINE_TUNING, PRESETS
+from dragoman.config import FINE_TUNING, PRESETS, TrainConfig
 from tests.command_calls import RUN, Result, complaint, python, run, settings
 
 # ---- help

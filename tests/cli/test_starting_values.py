@@ -18,8 +18,7 @@ from dragoman.cli.starting_values import (
     starting_values,
     without_replaced_origins,
 )
-from dragoman.config import ConfigError, TrainConfig
-from dragoman.presets import FINE_TUNING, PRESETS
+from dragoman.config import FINE_TUNING, PRESETS, ConfigError, TrainConfig
 
 TEXT = ["--source", "en", "--target", "de", "--train", "a", "--out", "model"]
 

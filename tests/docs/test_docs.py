@@ -18,11 +18,10 @@ import torch
 
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli.main import VERBS, main
-from dragoman.config import ModelConfig, TextConfig
+from dragoman.config import PRESETS, ModelConfig, TextConfig
 from dragoman.datasets.registry import SOURCES
 from dragoman.figures.gallery import gallery
 from dragoman.model.transformer import Transformer
-from dragoman.presets import PRESETS
 from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.subwords import Vocabulary, learn_subwords
 from tests.evaluations import evaluation
@@ -79,7 +78,7 @@ def test_a_reference_is_the_line_of_what_it_names() -> None:
     assert line_of("dragoman.model.masks:causal_mask").startswith("def causal_mask(")
     assert line_of("dragoman.model.layers:SublayerConnection.forward").lstrip().startswith("def forward(")
     assert line_of("dragoman.config:ModelConfig.d_model").lstrip().startswith("d_model: int")
-    assert line_of("dragoman.presets:PRESETS").startswith("PRESETS")
+    assert line_of("dragoman.config:PRESETS").startswith("PRESETS")
     assert line_of("dragoman.model.attention:MultiHeadAttention.__init__ @ self.key = ").lstrip().startswith("self.key")
     assert line_of("tests/test_docs.py::test_a_reference_is_the_line_of_what_it_names").startswith("def test_a_ref")
     assert symbols.resolve("dragoman.model").file == "dragoman/model/__init__.py"

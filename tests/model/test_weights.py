@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dragoman.config import BOS, EOS
+from dragoman.config import BOS, EOS, model_preset
 from dragoman.model.transformer import Transformer
-from dragoman.presets import model_preset
 from tests.model.small_transformers import SEPARATE, TINY, assert_close, batch, loss, sentences, tiny
 
 

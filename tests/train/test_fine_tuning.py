@@ -12,7 +12,7 @@ import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
-from dragoman.presets import FINE_TUNING
+from dragoman.config import FINE_TUNING
 from tests.training.small_runs import last_weights, records, same, write_corpus
 
 from .running import NO_SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
