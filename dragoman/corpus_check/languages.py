@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.text.languages import base_code
+
 SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
     "Latn": ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x2AF), (0x1E00, 0x1EFF), (0x2C60, 0x2C7F),
              (0xA722, 0xA787), (0xA78B, 0xA7FF), (0xAB30, 0xAB64), (0xFF21, 0xFF5A)),
@@ -78,17 +80,6 @@ _LATIN = """
     ny oc om pl pt qu rm rn ro rw sc se sg sk sl sm sn so sq ss st su sv sw tl tn to tr ts tw ty ve vi vo wa wo xh yo za
     zu
 """
-_LONG_CODES = {
-    "ara": "ar", "bul": "bg", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "est": "et",
-    "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "ind": "id",
-    "ita": "it", "jpn": "ja", "kor": "ko", "lav": "lv", "lit": "lt", "nld": "nl", "nob": "nb", "nor": "no",
-    "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "srp": "sr",
-    "swe": "sv", "tur": "tr", "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh",
-    "bod": "bo", "bur": "my", "chi": "zh", "cmn": "zh", "dzo": "dz", "khm": "km", "lao": "lo", "mya": "my",
-    "tha": "th", "tib": "bo",
-}  # fmt: skip
-
-_WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|zh")
 
 _WORDS = """
 en: a an i he she the of and to in is was that it for on with by as are this be at have from you not his they were which
@@ -145,17 +136,6 @@ _KIN = (
 
 RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo"})
 """Scripts that need direction marks."""
-
-
-def base_code(code: str) -> str:
-    """The language of a code such as "pt-BR", "zh_CN" or "eng_Latn", in two letters where it has such a code."""
-    base = re.split(r"[-_]", code.lower())[0]
-    return _LONG_CODES.get(base, base)
-
-
-def has_spaces(code: str) -> bool:
-    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
-    return not _WITHOUT_SPACES.fullmatch(base_code(code)) or "latn" in re.split(r"[-_]", code.lower())
 
 
 def scripts_of(code: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from dragoman.config import DragomanError
-from dragoman.corpus_check.languages import base_code, has_spaces
+from dragoman.text.languages import base_code, has_spaces
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF2", "chrfpp": "chrF2++", "tokenized_bleu": "BLEU of lowercased tokens"}
 """What each metric is called; "chrf++" is chrF with words of one and two (Popović, 2017)."""

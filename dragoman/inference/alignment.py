@@ -11,7 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from dragoman.corpus_check.languages import has_spaces
+from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import SubwordModel, Vocabulary
 
 Links = list[tuple[int, int]]

@@ -12,7 +12,6 @@ import torch
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
-from dragoman.corpus_check.languages import has_spaces
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
@@ -39,6 +38,7 @@ from dragoman.inference.segmentation import longest_prefix, split_line, squeeze
 from dragoman.inference.workers import Workers
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.device import choose_device
+from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.corpus_check.languages import has_spaces
 from dragoman.inference.alignment import Links
 from dragoman.inspection.page import finite, render_page
 from dragoman.runtime.files import write_atomically
+from dragoman.text.languages import has_spaces
 
 FloatArray = npt.NDArray[np.float32]
 

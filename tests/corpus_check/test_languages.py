@@ -13,13 +13,13 @@ from dragoman.corpus_check.languages import (
     RIGHT_TO_LEFT,
     SCRIPT_NAMES,
     SCRIPTS,
-    base_code,
     function_words,
     related,
     script_table,
     scripts_of,
     words_of,
 )
+from dragoman.text.languages import base_code
 
 # How Unicode's names of letters begin, by script.
 NAMES = {

@@ -1,0 +1,28 @@
+"""Language codes such as "en", "pt-BR", "zh_Hant" and "eng_Latn": what the code alone says of a language."""
+
+from __future__ import annotations
+
+import re
+
+_LONG_CODES = {
+    "ara": "ar", "bul": "bg", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "est": "et",
+    "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "ind": "id",
+    "ita": "it", "jpn": "ja", "kor": "ko", "lav": "lv", "lit": "lt", "nld": "nl", "nob": "nb", "nor": "no",
+    "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "srp": "sr",
+    "swe": "sv", "tur": "tr", "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh",
+    "bod": "bo", "bur": "my", "chi": "zh", "cmn": "zh", "dzo": "dz", "khm": "km", "lao": "lo", "mya": "my",
+    "tha": "th", "tib": "bo",
+}  # fmt: skip
+
+_WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|zh")
+
+
+def base_code(code: str) -> str:
+    """The language of a code such as "pt-BR", "zh_CN" or "eng_Latn", in two letters where it has such a code."""
+    base = re.split(r"[-_]", code.lower())[0]
+    return _LONG_CODES.get(base, base)
+
+
+def has_spaces(code: str) -> bool:
+    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
+    return not _WITHOUT_SPACES.fullmatch(base_code(code)) or "latn" in re.split(r"[-_]", code.lower())
