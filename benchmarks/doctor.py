@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from hardware import describe_hardware
 
+from dragoman.corpus_check.blocks import read_blocks
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.duplicates import Repeats, near_keys, pair_keys
 from dragoman.corpus_check.pair_checks import find_copies, find_empty, find_languages, find_lengths, find_odd_characters
 from dragoman.corpus_check.survey import survey_text
-from dragoman.text.blocks import read_blocks
 from dragoman.text.corpus import locate, read_pairs
 
 RESULT = Path(__file__).parent / "results" / "doctor.json"

@@ -11,6 +11,7 @@ from html.entities import html5
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.corpus_check.blocks import Side
 from dragoman.corpus_check.issues import Rows, Sighting, code_point
 from dragoman.corpus_check.reasons import (
     BOM_INSIDE,
@@ -28,7 +29,6 @@ from dragoman.corpus_check.reasons import (
     TAB,
     Reason,
 )
-from dragoman.text.blocks import Side
 
 _TABULATED = 0x20000  # beyond it, letters have no case
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError
+from dragoman.corpus_check.blocks import Block
 from dragoman.corpus_check.characters import composed_lines
 from dragoman.corpus_check.duplicates import HeldOut, Keys, Repeats, contains, near_keys, pair_keys, side_keys
 from dragoman.corpus_check.issues import Example, Finding, Sighting, Tally
@@ -57,9 +58,7 @@ from dragoman.corpus_check.reasons import (
 )
 from dragoman.corpus_check.report import render_report
 from dragoman.corpus_check.survey import Progress, Survey, survey_text
-from dragoman.text.blocks import Block
-from dragoman.text.corpus import json_form, locate
-from dragoman.text.forms import EncodingError, FormError
+from dragoman.text.corpus import EncodingError, FormError, json_form, locate
 
 _SEVERITIES = ("error", "warning", "note")
 _MISLEADING = {reason.name for reason in (ALL_SWAPPED, UNEXPECTED_LANGUAGE, UNEXPECTED_SCRIPT)}

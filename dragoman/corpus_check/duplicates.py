@@ -16,8 +16,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.corpus_check.blocks import Block, Side
 from dragoman.corpus_check.characters import folding
-from dragoman.text.blocks import Block, Side
 
 Keys = NDArray[np.uint64]
 """Hashes; the same text has the same one within a process only."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.corpus_check.blocks import BLOCK_PAIRS, Block, Side
 from dragoman.corpus_check.characters import folding
 from dragoman.corpus_check.languages import SCRIPTS, function_words, related, script_table, scripts_of, words_of
-from dragoman.text.blocks import BLOCK_PAIRS, Block, Side
 
 _Floats = NDArray[np.float64]
 

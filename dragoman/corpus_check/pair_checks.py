@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.corpus_check.blocks import Block, Side
 from dragoman.corpus_check.characters import find_characters, find_decomposed, find_markup, find_mojibake
 from dragoman.corpus_check.issues import Sighting
 from dragoman.corpus_check.language_id import Letters, Sample, foreign_language
@@ -28,7 +29,6 @@ from dragoman.corpus_check.reasons import (
     WRONG_SCRIPT,
     Reason,
 )
-from dragoman.text.blocks import Block, Side
 
 Check = Callable[[Block], Iterator[Sighting]]
 """Looks for one kind of fault in a block."""

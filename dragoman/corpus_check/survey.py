@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
+from dragoman.corpus_check.blocks import BLOCK_PAIRS, Block, read_blocks
 from dragoman.corpus_check.issues import Example, Tally
 from dragoman.corpus_check.language_id import Letters, Sample, SideStatistics, expected_scripts, fits_scripts
 from dragoman.corpus_check.languages import SCRIPT_NAMES, related, scripts_of, words_of
 from dragoman.corpus_check.pair_checks import Usual, usual_ratio
 from dragoman.corpus_check.reasons import ALL_SWAPPED, COUNTS_DIFFER, NO_PAIRS, UNEXPECTED_LANGUAGE, UNEXPECTED_SCRIPT
-from dragoman.text.blocks import BLOCK_PAIRS, Block, read_blocks, read_line_blocks
-from dragoman.text.corpus import Corpus, find_divergence
+from dragoman.text.corpus import Corpus, Problem
 
 Progress = Callable[[int, int], None]
 """Told how many training pairs have been examined and how many there are; 0 as long as they are still counted."""
@@ -27,24 +25,15 @@ class Extent:
     corpus: Corpus
     start: int
     """The number of its first pair in the whole text, from 0."""
-    lines: tuple[int, int]
-    """Lines of either side."""
+    pairs: int
+    """Its pairs; where two files differ, as many as the shorter has lines."""
+    mismatch: Problem | None = None
+    """That two files differ in their number of lines."""
 
     @property
-    def pairs(self) -> int:
-        """Its pairs; where two files differ, as many as the shorter has lines."""
-        return min(self.lines)
-
-    @cached_property
     def sound(self) -> int:
         """How many pairs can be looked at: all, or those before the place where the two files begin to differ."""
-        if self.lines[0] == self.lines[1]:
-            return self.pairs
-        lengths = (
-            np.concatenate([np.zeros(0), *(list(map(len, lines.texts)) for lines in read_line_blocks(path))])
-            for path in self.corpus.paths
-        )
-        return find_divergence(*lengths) - 1
+        return min(self.pairs, self.mismatch.line - 1) if self.mismatch else self.pairs
 
 
 @dataclass(frozen=True)
@@ -111,8 +100,8 @@ class Survey:
         if not self.pairs:
             tally.count(NO_PAIRS, 1, f"{', '.join(_name(extent.corpus) for extent in self.extents)}: empty.")
         for extent in self.extents:
-            if extent.lines[0] != extent.lines[1]:
-                _report_difference(extent, tally)
+            if extent.mismatch:
+                _report_difference(extent, extent.mismatch, tally)
         return [
             _report_languages(extent, sides, self.codes, tally)
             for extent, sides in zip(self.extents, self.statistics, strict=True)
@@ -132,12 +121,12 @@ def survey_text(corpora: Sequence[Corpus], codes: tuple[str, str], progress: Pro
     """
     sample, extents, start = Sample(), [], 0
     for number, corpus in enumerate(corpora):
-        pairs, surplus = 0, (0, 0)
+        pairs, mismatch = 0, None
         for block in read_blocks(corpus):
             sample.add(number, block)
-            pairs, surplus = pairs + len(block), block.surplus
+            pairs, mismatch = pairs + len(block), block.mismatch
             progress(start + pairs, 0)
-        extents.append(Extent(corpus, start, (pairs + surplus[0], pairs + surplus[1])))
+        extents.append(Extent(corpus, start, pairs, mismatch))
         start += pairs
     return Survey(codes, extents, sample)
 
@@ -146,18 +135,13 @@ def _name(corpus: Corpus) -> str:
     return " and ".join(map(str, corpus.paths))
 
 
-def _report_difference(extent: Extent, tally: Tally) -> None:
-    (source, target), (longer, shorter) = extent.corpus.paths, sorted(extent.lines, reverse=True)
-    tally.count(
-        COUNTS_DIFFER,
-        longer - shorter,
-        f"{source} has {extent.lines[0]:,} lines but {target} has {extent.lines[1]:,}; judging by their lengths they "
-        f"go apart near line {extent.sound + 1:,}, and only the lines before it were compared with one another.",
-    )
-    around = Extent(extent.corpus, 0, (extent.pairs, extent.pairs))
+def _report_difference(extent: Extent, mismatch: Problem, tally: Tally) -> None:
+    detail = f"{mismatch.remark}, and only the lines before it were compared with one another."
+    tally.count(COUNTS_DIFFER, mismatch.lines, detail)
     line = min(extent.sound, extent.pairs - 1)
     if line >= 0:
-        tally.show(COUNTS_DIFFER, Survey(("", ""), [around], Sample()).fetch([line]).values())
+        whole = Extent(extent.corpus, 0, extent.pairs)
+        tally.show(COUNTS_DIFFER, Survey(("", ""), [whole], Sample()).fetch([line]).values())
 
 
 def _report_languages(

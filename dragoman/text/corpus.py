@@ -1,7 +1,9 @@
-"""Reading parallel text: prefix pairs, two files, TSV and JSONL, each also gzipped.
+"""Reading parallel text: two files, TSV or JSONL, each also gzipped.
 
-Lines end at "\\n" and nowhere else (not at U+2028 or U+0085, which would put the two sides out of step); a "\\r"
-before it and a byte-order mark are dropped. Text must be UTF-8; forms.py says of a file what it is instead.
+A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides out of step. A "\\r" before it and a
+byte-order mark at the start of the file are dropped. Text must be UTF-8.
+
+Reading is strict by default and stops at the first damaged line. With a callback for problems it goes on instead.
 """
 
 from __future__ import annotations
@@ -9,105 +11,159 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, NamedTuple, cast
 
 import numpy as np
 
 from dragoman.config import DragomanError
-from dragoman.text.forms import FIRST_ROWS, explain_missing_tab, require_table, require_text
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
-EMPTY_LINE = "an empty line"
-"""What is told of a line of JSONL that shows nothing."""
+ProblemKind = Literal[
+    # Strict reading stops at these.
+    "not UTF-8",
+    "row without a tab",
+    "unreadable JSON",
+    "line counts differ",
+    # Strict reading passes over these.
+    "byte-order mark",
+    "Windows line ends",
+    "odd number of columns",
+    "spreadsheet quoting",
+]
 
 _BOM = "\ufeff"
+_CHUNK_BYTES = 1 << 14
+_NO_LINE = "\n"  # stands for a line beyond the end of a file, as no line contains a line feed
+_FIRST_ROWS = 100  # rows of a table that show what its columns hold
+_MIN_ROWS_TO_JUDGE = 20
+_NUMBERS_ONLY = 0.95  # share of the first rows, as there may be a line of headings
+_EXCERPT = 30  # characters shown before a damaged byte
+
+
+class Problem(NamedTuple):
+    """Something wrong with a line of a corpus."""
+
+    kind: ProblemKind
+    file: str
+    line: int
+    """From 1. Where two files differ in length: where they go apart, judging by the lengths of sentences."""
+    message: str
+    """The sentence with which strict reading stops; empty if it passes over this."""
+    remark: str = ""
+    """What exactly is wrong, to stand beside the place."""
+    side: int | None = None
+    """0 source, 1 target, None for a row with both."""
+    text: str = ""
+    """The row as it stands in the file, if no pair could be made of it."""
+    lines: int = 1
+    """Lines concerned; of two files that differ in length, those that the longer one has beyond the shorter."""
+
+
+OnProblem = Callable[[Problem], None]
+
+
+class FormError(DragomanError):
+    """A whole file is in a form that is not read."""
+
+
+class EncodingError(FormError):
+    """A whole file is in UTF-16 or UTF-32."""
+
+
+def refuse(problem: Problem) -> None:
+    """Stop at a problem, which is what strict reading does.
+
+    Raises:
+        DragomanError: the problem is more than a note.
+    """
+    if problem.message:
+        raise DragomanError(problem.message)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where one parallel text lies: two line-by-line files, or one TSV or JSONL file."""
+    """One parallel text: two line-by-line files, or one TSV or JSONL file."""
 
     paths: tuple[Path, ...]
     languages: tuple[str, str]
 
-    def read(self) -> Iterator[Pair]:
-        """Yield the pairs one by one, in order, in constant memory.
+    def read(self, on_problem: OnProblem = refuse) -> Iterator[Pair]:
+        """Yield the pairs in order, in constant memory.
+
+        Args:
+            on_problem: called with every problem, at the latest when its pair comes. If it returns, reading goes on: a
+                pair that can't be read is ("", ""), so that the n-th pair is always line n, and of two files with
+                different numbers of lines, those of the shorter one are read.
 
         Raises:
-            DragomanError: a file is missing, damaged, not UTF-8, or its two sides differ in length; FormError where a
-                whole file is in another form.
+            DragomanError: a file is missing or its gzip is damaged, or whatever on_problem raises.
+            FormError: a whole file is in another form.
         """
         if len(self.paths) == 2:
-            return self._read_two()
-        return self._read_jsonl() if self.is_jsonl else self._read_tsv()
+            return self._read_two_files(on_problem)
+        return self._read_jsonl(on_problem) if self.is_jsonl else self._read_tsv(on_problem)
 
     @property
     def is_jsonl(self) -> bool:
-        """Whether the text is one JSONL file."""
-        return len(self.paths) == 1 and _suffix(self.paths[0]) in (".jsonl", ".json")
+        """Whether this is one JSONL file."""
+        return len(self.paths) == 1 and Path(self.paths[0].name.removesuffix(".gz")).suffix in (".jsonl", ".json")
 
-    def _read_two(self) -> Iterator[Pair]:
-        source_path, target_path = self.paths
-        with closing(read_lines(source_path)) as source_lines, closing(read_lines(target_path)) as target_lines:
-            while True:
-                source, target = next(source_lines, None), next(target_lines, None)
-                if source is None and target is None:
-                    return
-                if source is None or target is None:
-                    raise DragomanError(_describe_mismatch(source_path, target_path))
-                yield source, target
+    def _read_two_files(self, on_problem: OnProblem) -> Iterator[Pair]:
+        sides = (_read_file(path, on_problem, side) for side, path in enumerate(self.paths))
+        for source, target in zip_longest(*sides, fillvalue=_NO_LINE):
+            if source == _NO_LINE or target == _NO_LINE:
+                on_problem(_compare_lengths(self.paths[0], self.paths[1]))
+                return
+            yield ("", "") if source is None or target is None else (source, target)
 
-    def _read_tsv(self) -> Iterator[Pair]:
+    def _read_tsv(self, on_problem: OnProblem) -> Iterator[Pair]:
         (path,) = self.paths
-        lines = read_lines(path)
-        first = list(islice(lines, FIRST_ROWS))
-        require_table(path, first, self.languages)
+        lines = _read_file(path, on_problem)
+        first = list(islice(lines, _FIRST_ROWS))
+        rows = [line for line in first if line is not None]
+        _require_table(path, rows, self.languages)
+        usual = max(2, Counter(row.count("\t") + 1 for row in rows).most_common(1)[0][0]) if rows else 2
+        enclosed = [number for number, line in enumerate(first, start=1) if line is not None and _is_enclosed(line)]
+        all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
+            if line is None:
+                yield "", ""
+                continue
             columns = line.split("\t")
+            torn = len(columns) < 2 and _is_torn(line)
+            if number == all_quoted or torn or _is_quoted(line):
+                quoted = "every cell is in quotes, here and in most rows" if number == all_quoted else ""
+                remark = "a part of a cell" if torn else quoted
+                on_problem(Problem("spreadsheet quoting", str(path), number, "", remark))
             if len(columns) < 2:
-                raise DragomanError(f"{path}, line {number}: {explain_missing_tab(line)}")
+                message = f"{path}, line {number}: {_TORN_CELL if torn else _NO_TAB}"
+                on_problem(Problem("row without a tab", str(path), number, message, text=line))
+                yield "", ""
+                continue
+            if len(columns) != usual:
+                remark = f"{len(columns)} columns instead of {usual}"
+                on_problem(Problem("odd number of columns", str(path), number, "", remark))
             yield columns[0], columns[1]
 
-    def _read_jsonl(self) -> Iterator[Pair]:
+    def _read_jsonl(self, on_problem: OnProblem) -> Iterator[Pair]:
         (path,) = self.paths
-        for number, line in enumerate(read_lines(path), start=1):
-            pair = parse_json_row(line, self.languages)
+        for number, line in enumerate(_read_file(path, on_problem), start=1):
+            pair = _parse_json_row(line, self.languages) if line is not None else ("", "")
             if pair is None:
-                blank = "" if line.strip() else f"{EMPTY_LINE}; remove it, as "
-                raise DragomanError(f"{path}, line {number}: {blank}{json_form(self.languages)}")
-            yield pair
-
-
-def json_form(languages: tuple[str, str]) -> str:
-    """How a line of JSONL must look."""
-    row = ", ".join(f'"{language}": "…"' for language in languages)
-    return f'each line must look like {{{row}}} or {{"translation": {{{row}}}}}'
-
-
-def parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
-    """The pair in a line such as {"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}, or None.
-
-    A line break inside a sentence becomes a space: it would be two lines everywhere else.
-    """
-    try:
-        row = json.loads(line)
-        inner = row.get("translation")
-        translation = inner if isinstance(inner, dict) else row
-        source, target = translation[languages[0]], translation[languages[1]]
-        if not (isinstance(source, str) and isinstance(target, str)):
-            return None
-        (source + target).encode()  # JSON can spell half a character
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    return source.replace("\n", " "), target.replace("\n", " ")
+                remark = "" if line and line.strip() else "an empty line"
+                blank = f"{remark}; remove it, as " if remark else ""
+                message = f"{path}, line {number}: {blank}{json_form(self.languages)}"
+                on_problem(Problem("unreadable JSON", str(path), number, message, remark, text=line or ""))
+            yield pair or ("", "")
 
 
 def locate(text: str, source: str, target: str) -> Corpus:
@@ -120,12 +176,12 @@ def locate(text: str, source: str, target: str) -> Corpus:
         target: the target language code.
 
     Raises:
-        DragomanError: no such files, or one file for both sides.
+        DragomanError: there are no such files, or source and target are the same file.
     """
     languages = (source, target)
     sides = [_existing(Path(f"{text}.{language}")) for language in languages]
     if sides[0] and sides[1]:
-        return _two_sides(sides[0], sides[1], languages)
+        return _two_files(sides[0], sides[1], languages)
     if Path(text).is_file():
         return Corpus((Path(text),), languages)
     first, comma, second = text.partition(",")
@@ -133,7 +189,7 @@ def locate(text: str, source: str, target: str) -> Corpus:
         for path in (Path(first), Path(second)):
             if not path.is_file():
                 raise DragomanError(f"{path}: no such file")
-        return _two_sides(Path(first), Path(second), languages)
+        return _two_files(Path(first), Path(second), languages)
     if sides[0] or sides[1]:
         missing = f"{text}.{target if sides[0] else source}"
         raise DragomanError(f"{missing}: no such file (nor {missing}.gz), although its other side exists")
@@ -142,93 +198,142 @@ def locate(text: str, source: str, target: str) -> Corpus:
     raise DragomanError(f"{text}: no such file, nor {text}.{source} with {text}.{target} (also looked for .gz)")
 
 
-def _two_sides(source: Path, target: Path, languages: tuple[str, str]) -> Corpus:
+def _existing(path: Path) -> Path | None:
+    return next((p for p in (path, path.with_name(path.name + ".gz")) if p.is_file()), None)
+
+
+def _two_files(source: Path, target: Path, languages: tuple[str, str]) -> Corpus:
     if source.samefile(target):
         raise DragomanError(f"{source}: the same file for source and target; name one file for each")
     return Corpus((source, target), languages)
 
 
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:
-    """Yield the pairs of several parallel texts, one after the other; arguments and errors as for locate."""
+    """Yield the pairs of several parallel texts, one text after the other; arguments and errors as for locate."""
     for corpus in [locate(text, source, target) for text in texts]:
         yield from corpus.read()
-
-
-def read_lines(path: Path) -> Generator[str]:
-    """Yield the lines of a UTF-8 file, without their ends; gzipped where the name ends in .gz.
-
-    Raises:
-        DragomanError: the file can't be read, its gzip is damaged, or a line is not UTF-8; FormError where the file
-            is no text.
-    """
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield from decode_lines(file, str(path))  # type: ignore[arg-type]
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise damaged_gzip(path, error) from None
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror or error}") from None
-
-
-def damaged_gzip(path: Path, error: Exception) -> DragomanError:
-    """The error that says what is the matter with a file that can't be unzipped, and what helps."""
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return DragomanError(f"{path}: not a gzip file; rename it without .gz, or get it again")
-    return DragomanError(f"{path}: damaged gzip file ({error}); get the file again")
-
-
-def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of an open binary file as text, without their ends; name is for the error message.
-
-    Raises:
-        DragomanError: a line is not UTF-8; FormError where the file is no text.
-    """
-    for number, raw in enumerate(file, start=1):
-        if number == 1:
-            require_text(raw, name)
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where that has none.
-            raise DragomanError(
-                f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
-                f"convert the file, for example with iconv -f cp1252 -t utf-8"
-            ) from None
-        line = line.rstrip("\r\n")
-        yield line.removeprefix(_BOM) if number == 1 else line
 
 
 def holds_out(source: str, share: float) -> bool:
     """Whether a pair with this source sentence belongs to the held-out share (0 to 1).
 
-    Decided by a hash of the sentence, so that all translations of one sentence fall on the same side.
+    A hash of the sentence decides, so that all translations of one sentence fall on the same side.
     """
     digest = hashlib.blake2b(source.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2**64
 
 
-def _suffix(path: Path) -> str:
-    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+# ---- lines
 
 
-def _existing(path: Path) -> Path | None:
-    return next((p for p in (path, path.with_name(path.name + ".gz")) if p.is_file()), None)
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, without their ends; gzipped if the name ends in .gz.
+
+    Raises:
+        DragomanError: the file can't be read, its gzip is damaged, or a line is not UTF-8.
+        FormError: the file is not text.
+    """
+    return cast("Iterator[str]", _read_file(path, refuse))
 
 
-def _describe_mismatch(source_path: Path, target_path: Path) -> str:
-    source_lengths, target_lengths = (
-        np.array([len(line) for line in read_lines(path)], dtype=np.float64) for path in (source_path, target_path)
+def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages.
+
+    Raises:
+        DragomanError: a line is not UTF-8.
+        FormError: the file is not text.
+    """
+    return cast("Iterator[str]", _decode(file, name, refuse))
+
+
+def _read_file(path: Path, on_problem: OnProblem, side: int | None = None) -> Iterator[str | None]:
+    """Yield the lines of a file; None for a line that is not UTF-8."""
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            yield from _decode(file, str(path), on_problem, side)  # type: ignore[arg-type]
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DragomanError(
+            f"{path}: damaged gzip file ({error}); get the file again, or rename it without .gz if it is not compressed"
+        ) from None
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror or error}") from None
+
+
+def _decode(file: BinaryIO, name: str, on_problem: OnProblem, side: int | None = None) -> Iterator[str | None]:
+    number = 0
+    for piece in _whole_lines(file):
+        if not number:
+            _require_text(piece, name)
+        try:
+            text = piece.decode()
+        except UnicodeDecodeError:
+            text = "\r"  # not to be taken as a whole
+        if "\r" not in text and (number or not text.startswith(_BOM)):
+            lines = text.split("\n")
+            yield from lines
+            number += len(lines)
+            continue
+        for raw in piece.split(b"\n"):
+            number += 1
+            yield _decode_line(raw, name, number, on_problem, side)
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield a file in pieces of whole lines, without the line feed at the end of a piece, as soon as they are there."""
+    pieces: list[bytes] = []
+    while chunk := file.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+        lines, line_feed, rest = chunk.rpartition(b"\n")
+        if line_feed:
+            yield b"".join([*pieces, lines])
+            pieces.clear()
+        pieces.append(rest)
+    if last := b"".join(pieces):
+        yield last
+
+
+def _decode_line(raw: bytes, name: str, number: int, on_problem: OnProblem, side: int | None) -> str | None:
+    try:
+        line = raw.decode()
+    except UnicodeDecodeError as error:
+        # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where Latin-1 has none.
+        message = (
+            f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
+            f"convert the file, for example with iconv -f cp1252 -t utf-8"
+        )
+        before = "".join(c if c.isprintable() else "·" for c in raw[: error.start].decode()[-_EXCERPT:])
+        remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}" + (f", after “{before}”" if before else "")
+        on_problem(Problem("not UTF-8", name, number, message, remark, side))
+        return None
+    if line.endswith("\r"):
+        on_problem(Problem("Windows line ends", name, number, "", side=side))
+        line = line.rstrip("\r")
+    if number == 1 and line.startswith(_BOM):
+        on_problem(Problem("byte-order mark", name, number, "", side=side))
+        line = line.removeprefix(_BOM)
+    return line
+
+
+# ---- two files of different length
+
+
+def _compare_lengths(source: Path, target: Path) -> Problem:
+    lengths = [
+        np.array([len(line or "") for line in _read_file(path, lambda problem: None)], dtype=np.float64)
+        for path in (source, target)
+    ]
+    line, counts = find_divergence(*lengths), [side.size for side in lengths]
+    remark = (
+        f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; judging by sentence lengths they go apart "
+        f"near line {line:,}"
     )
-    counts = f"{source_path} has {source_lengths.size:,} lines but {target_path} has {target_lengths.size:,}"
-    line = find_divergence(source_lengths, target_lengths)
-    return f"{counts}; judging by sentence lengths they go apart near line {line:,}: align them and try again"
+    message = f"{remark}: align them and try again"
+    return Problem("line counts differ", str(source), line, message, remark, lines=abs(counts[0] - counts[1]))
 
 
 def find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
     """The line (from 1) where the longer side most likely begins to have extra lines.
 
-    Supposes that all the extra lines stand together, and finds the place for them that makes the lengths of the
+    Assumes that all the extra lines stand together, and finds the place for them that makes the lengths of the
     remaining pairs most alike.
 
     Args:
@@ -243,3 +348,148 @@ def find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> i
     # cost[k]: the first k lines pair up as they stand, the others after skipping the extra lines
     cost = np.concatenate(([0.0], before.cumsum())) + np.concatenate((after[::-1].cumsum()[::-1], [0.0]))
     return int(cost.argmin()) + 1
+
+
+# ---- rows of tables and JSON
+
+_NO_TAB = (
+    "no tab; each line of a TSV is the source, a tab and the target "
+    "(for two files, give a prefix or SOURCE_FILE,TARGET_FILE)"
+)
+_TORN_CELL = (
+    "no tab, but a lone quotation mark, as where a spreadsheet has put quotes around a cell with a line break; "
+    'read the table with csv.reader(file, "excel-tab") of Python and write it without quotes and such breaks'
+)
+
+
+def json_form(languages: tuple[str, str]) -> str:
+    """How a line of JSONL must look."""
+    row = ", ".join(f'"{language}": "…"' for language in languages)
+    return f'each line must look like {{{row}}} or {{"translation": {{{row}}}}}'
+
+
+def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
+    """The pair in a line such as {"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}, or None.
+
+    A line break inside a sentence becomes a space: it would be two lines everywhere else.
+    """
+    try:
+        row = json.loads(line)
+        inner = row.get("translation")
+        translation = inner if isinstance(inner, dict) else row
+        source, target = translation[languages[0]], translation[languages[1]]
+        if not (isinstance(source, str) and isinstance(target, str)):
+            return None
+        (source + target).encode()  # JSON can spell half a surrogate pair
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return source.replace("\n", " "), target.replace("\n", " ")
+
+
+def _is_quoted(row: str) -> bool:
+    """Whether a cell of a row has the quoting of CSV: quotes around it, and those inside doubled.
+
+    Quotes around a cell alone don't count, as a sentence may have them, nor does what is said by two people:
+    "Where to?""Home.". Inside, the doubled ones must be pairs, the first of which opens.
+    """
+    return '""' in row and any(map(_has_doubled_quotes, row.split("\t")))
+
+
+def _has_doubled_quotes(cell: str) -> bool:
+    if not (cell.startswith('"') and cell.endswith('"')):
+        return False
+    before, *others = cell[1:-1].split('""')
+    opens = not before or before[-1].isspace() or before[-1] in "([«—–-"
+    return opens and len(others) % 2 == 0 and len(others) > 0 and '"' not in before + "".join(others)
+
+
+def _is_torn(row: str) -> bool:
+    """Whether a row begins or ends with a quotation mark that has no other: a part of a cell with a line break."""
+    return row.count('"') % 2 == 1 and (row.startswith('"') or row.endswith('"'))
+
+
+def _is_enclosed(row: str) -> bool:
+    return all(len(cell) > 1 and cell.startswith('"') and cell.endswith('"') for cell in row.split("\t"))
+
+
+# ---- whole files in another form
+
+_BINARY = {
+    b"PK\x03\x04": "a zip archive or an office document",
+    b"\x1f\x8b\x08": "compressed with gzip, although its name does not end in .gz",
+    b"BZh[1-9]1AY&SY": "compressed with bzip2",
+    b"\xfd7zXZ\x00": "compressed with xz",
+    b"\\(\xb5/\xfd": "compressed with zstd",
+    b"7z\xbc\xaf'\x1c": "a 7-Zip archive",
+    b"Rar!\x1a\x07": "a RAR archive",
+    b"%PDF-": "a PDF",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a file of an old office program",
+}
+"""Regular expressions for the first bytes."""
+
+
+def _require_text(start: bytes, name: str) -> None:
+    """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
+    for pattern, what in _BINARY.items():
+        if re.match(pattern, start):
+            raise FormError(f"{name}: {what}, not text; unpack it, or save it as plain text in UTF-8")
+    if encoding := _wide_encoding(start):
+        raise EncodingError(
+            f"{name}: {encoding[:6].upper()}, not UTF-8; convert the file, for example with "
+            f"iconv -f {encoding} -t utf-8"
+        )
+
+
+def _wide_encoding(start: bytes) -> str:
+    """What iconv calls the encoding of a file in UTF-16 or UTF-32; empty for any other.
+
+    A byte-order mark tells, or, in a line of at least four letters, that nearly every other byte is zero.
+    """
+    if start.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "utf-32"
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    line = start[:1000].split(b"\n")[0]
+    even, odd = line[0::2], line[1::2]
+    for zeros, others, encoding in ((odd, even, "utf-16le"), (even, odd, "utf-16be")):
+        if zeros.count(0) >= max(4, 0.8 * len(zeros)) and others.count(0) <= 0.1 * len(others):
+            return encoding
+    return ""
+
+
+def _require_table(path: Path, rows: Sequence[str], languages: tuple[str, str]) -> None:
+    """Refuse a file that is not a table of source, tab and target, if its first rows make clear what it is instead."""
+    if not rows:
+        return
+    if "\t" in rows[0]:
+        _require_sentences(path, rows)
+        return
+    name = path.name.removesuffix(".gz")
+    for code, other in (languages, languages[::-1]):
+        prefix = name.removesuffix(f".{code}")
+        if name != prefix and code != other and (beside := _existing(path.with_name(f"{prefix}.{other}"))):
+            raise FormError(
+                f"{path}: one side of a pair of files; name their prefix instead: {path.with_name(prefix)} "
+                f"(for {path.name} and {beside.name})"
+            )
+    if name.lower().endswith((".tmx", ".csv")) or re.match(r"\s*<(\?xml|!DOCTYPE|tmx)\b", rows[0]):
+        raise FormError(f"{path}: not a table with tabs; convert it to tab-separated text first")
+
+
+def _require_sentences(path: Path, rows: Sequence[str]) -> None:
+    """Refuse a table whose first or second column has numbers, if two other columns have text.
+
+    A table of two columns passes: someone may want to translate numbers into words.
+    """
+    table = [row.split("\t") for row in rows]
+    width = min(map(len, table))
+    if len(table) < _MIN_ROWS_TO_JUDGE or width < 3:
+        return
+    shares = [sum(row[column].strip().isdecimal() for row in table) / len(table) for column in range(width)]
+    numbers = [column for column in range(2) if shares[column] >= _NUMBERS_ONLY]
+    texts = [column + 1 for column in range(width) if shares[column] < 0.5]
+    if numbers and len(texts) >= 2:
+        raise FormError(
+            f"{path}: column {numbers[0] + 1} holds numbers only; the first two columns must be source and target: "
+            f"keep the two that are, for example with cut -f {texts[0]},{texts[1]}"
+        )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.corpus_check.blocks import Side
 from dragoman.corpus_check.characters import (
     composed_lines,
     find_characters,
@@ -29,7 +30,6 @@ from dragoman.corpus_check.reasons import (
     TAB,
     Reason,
 )
-from dragoman.text.blocks import Side
 
 UNWELCOME: list[tuple[Reason, str]] = [
     (NUL, "\0"),

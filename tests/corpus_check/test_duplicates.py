@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.corpus_check.blocks import Side, read_blocks
 from dragoman.corpus_check.duplicates import HeldOut, Repeats, contains, essence, near_keys, pair_keys, side_keys
-from dragoman.text.blocks import Side, read_blocks
 from dragoman.text.corpus import Corpus
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.corpus_check.blocks import Side, read_blocks
 from dragoman.corpus_check.language_id import ENOUGH_LETTERS, Letters, Sample, SideStatistics, foreign_language
 from dragoman.corpus_check.pair_checks import usual_ratio
-from dragoman.text.blocks import Side, read_blocks
 from dragoman.text.corpus import Corpus
 from tests.texts_at_hand import phrasebook
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dragoman.corpus_check.blocks import Block
 from dragoman.corpus_check.issues import Sighting
 from dragoman.corpus_check.language_id import Letters, Sample
 from dragoman.corpus_check.pair_checks import (
@@ -21,7 +22,6 @@ from dragoman.corpus_check.pair_checks import (
     is_sentence,
     usual_ratio,
 )
-from dragoman.text.blocks import Block
 from dragoman.text.corpus import Corpus
 from tests.texts_at_hand import phrasebook
 

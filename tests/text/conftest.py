@@ -1,4 +1,4 @@
-"""A run whose text can be prepared, and clean text for the doctor."""
+"""A run whose text can be prepared."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import TextConfig, TrainConfig
-from dragoman.corpus_check.duplicates import essence
-from dragoman.text.blocks import Side
-from dragoman.text.corpus import Pair
 from tests.text.small_texts import sentences, write_text
-from tests.texts_at_hand import phrasebook
 
 
 @pytest.fixture
@@ -34,13 +30,3 @@ def without_valid(config: TrainConfig, tmp_path: Path) -> TrainConfig:
     pairs = sentences()
     write_text(tmp_path / "train", [*pairs, *((source, target + " !") for source, target in pairs)])
     return replace(config, valid=[])
-
-
-@pytest.fixture(scope="module")
-def clean() -> list[Pair]:
-    """Two thousand English and French sentences without any fault."""
-    pairs: dict[tuple[str, ...], Pair] = {}
-    for pair in phrasebook().train:
-        if min(map(len, pair)) >= 25:
-            pairs.setdefault(tuple(essence(Side(list(pair)))), pair)
-    return list(pairs.values())[:2000]

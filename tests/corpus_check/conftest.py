@@ -1,0 +1,20 @@
+"""Clean text to plant faults in."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.corpus_check.blocks import Side
+from dragoman.corpus_check.duplicates import essence
+from dragoman.text.corpus import Pair
+from tests.texts_at_hand import phrasebook
+
+
+@pytest.fixture(scope="module")
+def clean() -> list[Pair]:
+    """Two thousand English and French sentences without any fault."""
+    pairs: dict[tuple[str, ...], Pair] = {}
+    for pair in phrasebook().train:
+        if min(map(len, pair)) >= 25:
+            pairs.setdefault(tuple(essence(Side(list(pair)))), pair)
+    return list(pairs.values())[:2000]
