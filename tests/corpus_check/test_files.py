@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from dragoman.config import DragomanError
 from dragoman.corpus_check.check import examine_text
@@ -172,7 +173,7 @@ def test_any_bytes_are_examined_or_refused_in_a_sentence(one: bytes, two: bytes,
         else:
             assert diagnosis.usable == any(s.strip() and t.strip() for s, t in pairs)
             assert len(diagnosis.flags) == len(pairs)
-        assert all(len(line) <= 80 or folder in line for line in diagnosis.describe(80).split("\n"))
+        assert all(cell_len(line) <= 80 or folder in line for line in diagnosis.describe(80).split("\n"))
         json.dumps(diagnosis.to_dict())
 
 
