@@ -1,4 +1,7 @@
-"""Disks that fill up and break at every possible moment: nothing is half-written, and the next attempt succeeds."""
+"""Disks that fill up and break: nothing is half-written, and the next attempt succeeds.
+
+Here at moments chosen once; `benchmarks/fuzz.py` tries every moment.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -233,16 +234,6 @@ def test_one_failure_in_many_places(name: str, lasting: bool, monkeypatch: pytes
         disturb(name, kind, number, lasting, wanted, monkeypatch)
 
 
-@pytest.mark.exhaustive
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(("kind", "lasting"), [*((k, False) for k in FAILURES), *((k, True) for k in LASTING)])
-def test_a_failure_in_every_place(name: str, lasting: bool, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, counts = undisturbed(name, monkeypatch)
-    for number in range(counts[kind]):
-        disturb(name, kind, number + 1, lasting, wanted, monkeypatch)
-
-
 # ---- disks that are really full
 
 
@@ -262,51 +253,3 @@ def test_where_no_file_may_grow(name: str, monkeypatch: pytest.MonkeyPatch) -> N
             assert_nothing_half_written(folder)
             outcome = command(*COMMANDS[name](folder))
             assert equal(result(name, folder, outcome), wanted), room
-
-
-@contextmanager
-def small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
-    """A file system of its own that has so much room."""
-    arguments = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
-    if shutil.which("mount") is None or subprocess.run(arguments, capture_output=True, check=False).returncode:
-        pytest.skip("only some may mount a small file system")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def test_on_a_disk_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "train from the beginning"
-    wanted, _ = undisturbed(name, monkeypatch)
-    for kilobytes in (4, 40, 200, 400):
-        with fresh_folder() as folder:
-            prepare(folder)
-            (folder / "new").mkdir()
-            with small_disk(folder / "new", kilobytes):
-                outcome = command(*COMMANDS[name](folder))
-                assert refused(outcome, folder.name, talks=True)
-                assert_nothing_half_written(folder)
-                assert_intact(name, folder, {})
-                room = ["mount", "-o", "remount,size=20m", str(folder / "new")]
-                subprocess.run(room, check=True)
-                outcome = command(*COMMANDS[name](folder))
-                assert equal(result(name, folder, outcome), wanted), (kilobytes, outcome)
-
-
-@pytest.mark.parametrize("kilobytes", [8, 400])
-def test_where_the_temporary_folder_is_too_small(kilobytes: int) -> None:
-    with fresh_folder() as folder:
-        for language in ("en", "de"):
-            (folder / f"train.{language}").write_text("A sentence that is always the same.\n" * 20_000)
-        temporary = folder / "temporary"
-        temporary.mkdir()
-        with small_disk(temporary, kilobytes):
-            done = subprocess.run(
-                [sys.executable, "-m", "dragoman", *map(str, COMMANDS["check"](folder))],
-                env=os.environ | {"TMPDIR": str(temporary)},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        assert refused(Outcome(done.returncode, done.stdout, done.stderr), str(temporary))
