@@ -24,8 +24,8 @@ from dragoman.runtime.console import say, silence
 
 VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.cli.demo", ()),
-    "download": Verb(options.DownloadConfig, "dragoman.datasets.download", ("name",)),
-    "split": Verb(options.SplitConfig, "dragoman.datasets.split", ("text",)),
+    "download": Verb(options.DownloadConfig, "dragoman.cli.data", ("name",)),
+    "split": Verb(options.SplitConfig, "dragoman.cli.data", ("text",)),
     "check": Verb(options.CheckConfig, "dragoman.cli.inspect", ()),
     "train": TRAIN,
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
-from dragoman.cli.options import DownloadConfig, EvaluateConfig, ReproduceConfig
+from dragoman.cli.options import EvaluateConfig, ReproduceConfig
 from dragoman.cli.parsing import TRAIN, Verb, parse
 from dragoman.cli.recipe import Recipe, within
 from dragoman.cli.translate import evaluate
@@ -78,7 +78,7 @@ def reproduce(config: ReproduceConfig) -> int:
     if missing := recipe.missing(data):
         say(missing)
         say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
-        download(DownloadConfig(name=recipe.download, out=data))
+        download(recipe.download, Path(data))
     if strange := recipe.strange_files(data):
         say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
     for run in runs:

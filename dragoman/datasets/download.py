@@ -1,74 +1,123 @@
-"""The verb `download`: public parallel text, by name, into files that training reads."""
+"""Public parallel text by name: fetched, checked, and written as files that training reads."""
 
 from __future__ import annotations
 
+import difflib
 import gzip
+import http.client
 import shutil
 import tarfile
-import textwrap
+import urllib.error
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from rich.console import Console
+from rich.progress import wrap_file
 from sacrebleu.dataset import DATASETS
 
-from dragoman.cli.options import DownloadConfig
-from dragoman.cli.parsing import nearest
 from dragoman.config import DragomanError
-from dragoman.datasets.fetching import ELSEWHERE, fetch
-from dragoman.datasets.registry import PARTS, SOURCES, File, Source
+from dragoman.datasets import PARTS
+from dragoman.datasets.registry import SOURCES, File, Source
 from dragoman.runtime.console import say
 from dragoman.runtime.files import appearing, checksum, make_folder, write_atomically
 from dragoman.runtime.optional_imports import needed
 from dragoman.text.corpus import holds_out
 
-_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
-_LINES_AT_ONCE, _BLOCK = 10_000, 1 << 20
-_INDENT = " " * 4
-_HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
-_OTHERS = {
+LIBRARIES = {
     "sacrebleu": "SET:SOURCE-TARGET, a test set that sacreBLEU knows, such as sacrebleu:wmt14/full:en-de",
     "mtdata": "ID, a text that mtdata knows (OPUS and others), such as mtdata:Helsinki-opus_books-1-eng-fra",
     "hf": "DATASET:CONFIG:SPLIT, of the Hugging Face Hub with a column translation, such as hf:wmt14:de-en:train",
 }
-Rows = Iterator[tuple[str, ...]]
+"""Libraries that find further texts, by the prefix of their names."""
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
+_BLOCK, _LINES_AT_ONCE = 1 << 18, 10_000
+_TIMEOUT = 60.0  # seconds without a byte
+_HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
+_ELSEWHERE = "name another place: dragoman download … --mirror"
 
 
-def download(config: DownloadConfig) -> int:
-    """Download a text and say where it is; returns the exit code."""
-    if not config.name:
-        print(_catalogue(), end="")
-        return 0
-    kind, colon, rest = config.name.partition(":")
-    if config.name not in SOURCES and not (colon and kind in _OTHERS):
-        known = nearest(config.name, [*SOURCES])
-        raise DragomanError(f"there is no text {config.name!r}{known}; dragoman download lists them")
-    if colon and config.mirror:
-        raise DragomanError(f"--mirror is for texts of the list, not for {kind}, which has its own")
-    if colon:
-        {"sacrebleu": _from_sacrebleu, "mtdata": _from_mtdata, "hf": _from_hub}[kind](rest, Path(config.out))
+def download(name: str, out: Path, mirror: str = "") -> None:
+    """Download a text into a folder and say where it is from, and under which licence.
+
+    Args:
+        name: of a text of the registry, or the prefix of one of LIBRARIES and the name by which that knows the text.
+        out: the folder.
+        mirror: address that a text of the registry is fetched from instead of its own.
+
+    Raises:
+        DragomanError: there is no such text, it can't be fetched, or it is not what it should be.
+    """
+    library, colon, rest = name.partition(":")
+    if name in SOURCES:
+        _from_source(name, SOURCES[name], out, mirror)
+    elif not colon or library not in LIBRARIES:
+        near = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise DragomanError(f"there is no text {name!r}{meant}; dragoman download lists them")
+    elif mirror:
+        raise DragomanError(f"--mirror is for texts of the list, not for {library}, which has its own")
     else:
-        _from_source(config.name, SOURCES[config.name], Path(config.out), config.mirror)
-    return 0
+        {"sacrebleu": _from_sacrebleu, "mtdata": _from_mtdata, "hf": _from_hub}[library](rest, out)
 
 
-def _catalogue() -> str:
-    """What there is, for a terminal."""
-    names: dict[str, list[str]] = {}
-    for name, source in SOURCES.items():
-        names.setdefault(source.about, []).append(name)
-    entries = [(", ".join(alike), about) for about, alike in names.items()]
-    entries += [(f"{kind}:…", about) for kind, about in _OTHERS.items()]
-    of_names = textwrap.TextWrapper(79, break_on_hyphens=False)
-    of_text = textwrap.TextWrapper(79, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
-    return "".join(f"{of_names.fill(name)}\n{of_text.fill(about)}\n" for name, about in entries)
+def fetch(url: str, path: Path, sha256: str = "") -> None:
+    """Fetch a file over HTTP unless it is there; it appears when it is complete and checked.
+
+    Args:
+        url: its address.
+        path: where to put it.
+        sha256: of the file, in hexadecimal digits; empty if unknown.
+
+    Raises:
+        DragomanError: the server can't be reached or has no such file, the file that came or that is there has another
+            checksum, or it can't be written.
+    """
+    if path.exists():
+        if sha256 and checksum(path) != sha256:
+            raise DragomanError(f"{path}: not the file that {url} should be (its SHA-256 differs); move it away")
+        say(f"{path}: already there")
+        return
+    make_folder(path.parent)
+    with appearing(path) as (file,):
+        _receive(url, file)
+        file.flush()
+        if sha256 and checksum(Path(file.name)) != sha256:
+            raise DragomanError(f"{url}: sent another file (its SHA-256 differs); try again, or {_ELSEWHERE}")
+    say(f"{path}: {path.stat().st_size:,} bytes")
 
 
-# ---- texts of the list
+def _receive(url: str, file: IO[bytes]) -> None:
+    """Copy what a server sends into a file, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    try:
+        request = urllib.request.Request(url, headers={"User-Agent": "dragoman", "Accept-Encoding": "identity"})
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+            if url.startswith("https:") and not response.url.startswith("https:"):
+                raise DragomanError(f"{url}: redirects to {response.url}, which is not https; {_ELSEWHERE}")
+            total = int(response.headers.get("Content-Length") or 0)
+            with wrap_file(
+                response, total, console=console, transient=True, disable=not (total and console.is_terminal)
+            ) as content:
+                shutil.copyfileobj(content, file, _BLOCK)
+        if file.tell() < total:
+            raise DragomanError(f"{url}: the connection ended after {file.tell():,} of {total:,} bytes; try again")
+    except urllib.error.HTTPError as error:
+        raise DragomanError(f"{url}: the server says {error.code} {error.reason}; {_ELSEWHERE}") from None
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+        reason = getattr(error, "reason", None) or error
+        reason = getattr(reason, "strerror", None) or reason
+        raise DragomanError(f"{url}: can't be reached ({reason}); try again, or {_ELSEWHERE}") from None
+    except ValueError as error:
+        raise DragomanError(f"{url}: not an address ({error}); {_ELSEWHERE}") from None
+
+
+# ---- texts of the registry
 
 
 def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
@@ -81,7 +130,6 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
             raise DragomanError(
                 f"{unpacked}: would be read instead of {file.name}; move it away, or choose another --out"
             )
-    make_folder(out)
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
         _take(file, f"{base}/{file.address}", out)
@@ -93,47 +141,53 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
 
 
 def _take(file: File, url: str, out: Path) -> None:
-    """Fetch a file and take out what is wanted, unless that was done before."""
-    wanted = [out / name for name in file.written]
+    """Fetch a file and extract what is wanted, unless that was done before."""
+    wanted, archive = [out / name for name in file.written], out / file.name
     if wanted and all(path.is_file() for path in wanted):
         say(f"{', '.join(map(str, wanted))}: already there")
         return
-    fetch(url, out / file.name, file.sha256, say)
+    fetch(url, archive, file.sha256)
     try:
-        _check(out / file.name)
+        if archive.suffix == ".tgz":
+            with gzip.open(archive) as packed:  # tarfile does not read to the end, where the checksum stands
+                while packed.read(_BLOCK):
+                    pass
         for member, name in file.members.items():
-            _take_out(file, member, out, name)
+            with _open_member(archive, member) as content:
+                if file.columns:
+                    _divide(content, out / name, file.columns)
+                else:
+                    with appearing(out / name) as (target,):
+                        shutil.copyfileobj(content, target)
     except _BROKEN as error:
-        (out / file.name).unlink()
+        archive.unlink()
         raise DragomanError(
-            f"{out / file.name}: not the archive that it should be ({error}); try again, or {ELSEWHERE}"
+            f"{archive}: not the archive that it should be ({error}); try again, or {_ELSEWHERE}"
         ) from None
 
 
-def _take_out(file: File, member: str, out: Path, name: str) -> None:
-    with _open_member(out / file.name, member) as content:
-        if file.columns:
-            _divide(content, out / name, file.columns)
-            return
-        with appearing(out / name) as (target,):
-            shutil.copyfileobj(content, target)
-
-
-def _check(path: Path) -> None:
-    """Read a compressed tar to its end, where its own checksum is compared."""
-    if path.suffix == ".tgz":
-        with gzip.open(path) as packed:
-            while packed.read(_BLOCK):
-                pass
+@contextmanager
+def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    """Open a file of an archive; in a zip it may lie in a folder, as some mirrors have it."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as zipped:
+            known = next((each for each in zipped.namelist() if f"/{each}".endswith(f"/{name}")), name)
+            with zipped.open(known) as content:
+                yield content
+        return
+    with tarfile.open(path) as archive:
+        member = archive.extractfile(name)
+        if member is None:
+            raise KeyError(name)
+        yield member
 
 
 def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
     """Write the first columns of a table as training, validation and test text.
 
-    A sentence of the first column is in one of them, with all its translations. Which one is decided by its hash, so
-    that it stays there when the table grows, and must go on to be: published scores are those of the parts that this
-    makes. It guarantees nothing else: sentences that differ in a comma may be in two parts, and so may one translation
-    of two sentences.
+    A sentence of the first column is in one of them, with all its translations. Its hash decides in which, so that it
+    stays there when the table grows. This must not change: published scores are those of these parts. Nothing else is
+    guaranteed: sentences that differ in a comma may be in two parts, and so may one translation of two sentences.
     """
     paths = [Path(f"{prefix}-{part}.{language}") for part in PARTS for language in languages]
     counts = dict.fromkeys(PARTS, 0)
@@ -152,22 +206,6 @@ def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
     say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
 
 
-@contextmanager
-def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
-    """A file of an archive; in a zip it may lie in a folder, as some mirrors have it."""
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as zipped:
-            known = next((each for each in zipped.namelist() if f"/{each}".endswith(f"/{name}")), name)
-            with zipped.open(known) as content:
-                yield content
-        return
-    with tarfile.open(path) as archive:
-        member = archive.extractfile(name)
-        if member is None:
-            raise KeyError(name)
-        yield member
-
-
 # ---- texts that other libraries find
 
 
@@ -175,12 +213,12 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
     name, _, direction = rest.partition(":")
     dataset: Any = DATASETS.get(name)
     if dataset is None:
-        raise DragomanError(f"sacreBLEU has no test set {name!r}{nearest(name, [*DATASETS])}; sacrebleu --list has all")
+        raise DragomanError(f"sacreBLEU has no test set {name!r}; sacrebleu --list has all")
     if direction not in dataset.langpairs:
         raise DragomanError(f"sacreBLEU has {name} for {', '.join(dataset.langpairs)}, not for {direction!r}")
     say(f"{name}: {dataset.description}\nby sacreBLEU, from {', '.join(dataset.data)}\nlicence: see the set's own page")
     try:
-        with _by("sacreBLEU", name):
+        with _failing_in_a_sentence("sacreBLEU", name):
             pairs = list(zip(dataset.source(direction), dataset.references(direction), strict=True))
     except DragomanError:  # it would take the part of a file that it left for the whole
         shutil.rmtree(dataset._rawdir, ignore_errors=True)
@@ -191,7 +229,7 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
 def _from_mtdata(rest: str, out: Path) -> None:
     modules = ("entry", "index", "parser", "cache", "iso.iso639_1")
     entry, index, parser, cache, codes = (needed(f"mtdata.{name}", "mtdata") for name in modules)
-    with _by("mtdata", rest):
+    with _failing_in_a_sentence("mtdata", rest):
         found = index.Index.get_instance().entries.get(entry.DatasetId.parse(rest))
         if found is None:
             raise DragomanError(f"mtdata has no text {rest!r}; mtdata list --langs eng-deu lists those of a direction")
@@ -208,54 +246,35 @@ def _from_hub(rest: str, out: Path) -> None:
     if len(more) != 2:
         raise DragomanError(f"hf:{rest}: write hf:DATASET:CONFIG:SPLIT, such as hf:wmt14:de-en:train")
     datasets = needed("datasets", "hub")
-    with _by("datasets", name):
+    with _failing_in_a_sentence("datasets", name):
         licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
         say(f"{name}: by datasets\nlicence: {licence}")
         rows = datasets.load_dataset(name, more[0], split=more[1])
         if "translation" not in rows.column_names:
             raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
-        found = _translations(name, (row["translation"] for row in rows))
-        if (first := next(found, None)) is None:
-            raise DragomanError(f"{name}: no row has a translation")
-        pairs = (tuple(row[language] for language in first) for row in chain([first], found))
-        _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), first, pairs)
-
-
-def _translations(name: str, values: Iterable[Any]) -> Iterator[dict[str, str]]:
-    """The values of a column translation, by language; those that lack a side are left out and counted."""
-    missing = 0
-    for value in values:
-        sides = [*value.values()] if isinstance(value, dict) else [value]
-        if None in sides:
-            missing += 1
-        elif isinstance(value, dict) and all(isinstance(side, str) for side in sides):
-            yield value
-        else:
-            raise DragomanError(
-                f"{name}: its column translation must have a sentence for each language, not {str(value)[:60]}"
-            )
-    if missing:
-        say(f"left out: {missing:,} rows that lack a side")
+        found = (row["translation"] for row in rows)
+        whole = (v for v in found if isinstance(v, dict) and all(isinstance(side, str) for side in v.values()))
+        if (first := next(whole, None)) is None:
+            raise DragomanError(f"{name}: no row of its column translation has a sentence for each language")
+        pairs = (tuple(row[language] for language in first) for row in (first, *whole))
+        if left_out := len(rows) - _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), first, pairs):
+            say(f"left out: {left_out:,} rows that lack a side")
 
 
 @contextmanager
-def _by(library: str, name: str) -> Iterator[None]:
-    """Say in one sentence what a library that fetches by itself could not do."""
+def _failing_in_a_sentence(library: str, name: str) -> Iterator[None]:
+    """Raise DragomanError whatever a library that fetches by itself raises."""
     try:
         yield
     except DragomanError:
         raise
-    except (Exception, SystemExit) as error:  # there is nothing that these libraries would not raise
-        # sacreBLEU says what is wrong to its log, and exits.
+    except (Exception, SystemExit) as error:  # sacreBLEU says what is wrong to its log, and exits
         reason = "see above" if isinstance(error, SystemExit) else " ".join(str(error).split()) or type(error).__name__
         raise DragomanError(f"{name}: {library} could not get it ({reason}); try again") from None
 
 
-# ---- writing
-
-
-def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
-    """Write PREFIX.LANGUAGE for each column; all appear when they are complete."""
+def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> int:
+    """Write PREFIX.LANGUAGE for each column, and return the number of lines; all appear when they are complete."""
     paths = [Path(f"{prefix}.{language}") for language in languages]
     make_folder(prefix.parent)
     iterator, count = iter(rows), 0
@@ -265,3 +284,4 @@ def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...
             for file, side in zip(files, zip(*chunk, strict=True), strict=True):
                 file.write("".join(text.strip().replace("\n", " ") + "\n" for text in side).encode())
     say(f"{', '.join(map(str, paths))}: {count:,} lines")
+    return count

@@ -72,8 +72,7 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
         raise DragomanError(f"{folder}: {error.strerror or error}; choose another --out") from None
     if lost := sorted((found if written is None else found.intersection(written)).difference(ours)):
         raise DragomanError(
-            f"{folder}: already contains {' and '.join(lost[:2])}, which this command did not write and would "
-            f"replace; choose another --out"
+            f"{folder}: already contains {' and '.join(lost[:2])}, which would be lost; choose another --out"
         )
 
 

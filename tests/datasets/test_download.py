@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import sys
 import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,8 +24,11 @@ import pytest
 from sacrebleu.dataset import DATASETS
 
 from dragoman.cli.main import main
+from dragoman.config import DragomanError
+from dragoman.datasets import PARTS
 from dragoman.datasets import download as download_module
-from dragoman.datasets.registry import PARTS, SOURCES, File, Source
+from dragoman.datasets.download import download, fetch
+from dragoman.datasets.registry import SOURCES, File, Source
 from dragoman.text.corpus import read_pairs
 from tests.local_server import LocalServer, serving
 from tests.texts_at_hand import data_at_hand
@@ -156,24 +162,74 @@ def test_nothing_is_fetched_twice(name: str, server: LocalServer, tmp_path: Path
     assert len(server.asked) == len(TEXTS[name].files)
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_broken_download_goes_on(
-    name: str, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+# ---- fetching
+
+
+def test_a_file_arrives_and_is_not_fetched_again(
+    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path, content = tmp_path / "folder" / "file", server.files["/deu-eng.zip"]
+    for _ in range(2):
+        fetch(f"{server.address}/deu-eng.zip", path, hashlib.sha256(content).hexdigest())
+    assert path.read_bytes() == content
+    assert server.asked == ["/deu-eng.zip"]
+    assert capsys.readouterr().err == f"{path}: {len(content):,} bytes\n{path}: already there\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("sha256", ["", "0" * 64])
+def test_a_connection_that_breaks_leaves_nothing(sha256: str, server: LocalServer, tmp_path: Path) -> None:
     server.cut_after = 30
-    assert get(server, name, tmp_path) == 1
-    assert "ended after 30 of " in capsys.readouterr().err
-    server.cut_after = None
-    assert get(server, name, tmp_path) == 0
-    assert server.asked[1][1] == "bytes=30-"
-    assert "going on after 30 bytes" in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.partial*"))
+    with pytest.raises(DragomanError, match=r"corpus\.tgz: the connection ended after 30 of [\d,]+ bytes; try again$"):
+        fetch(f"{server.address}/wmt/corpus.tgz", tmp_path / "file", sha256)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_file_in_its_place_is_left_alone(server: LocalServer, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"my own")
+    with pytest.raises(DragomanError, match="move it away"):
+        fetch(f"{server.address}/deu-eng.zip", tmp_path / "file", "0" * 64)
+    fetch(f"{server.address}/deu-eng.zip", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"my own"
+    assert server.asked == []
+
+
+def test_servers_that_are_not_there_or_have_no_such_file(server: LocalServer, tmp_path: Path) -> None:
+    with pytest.raises(DragomanError, match=r"nothing: the server says 404 Not Found; name another place"):
+        fetch(f"{server.address}/nothing", tmp_path / "file")
+    with pytest.raises(DragomanError, match=r"127\.0\.0\.1:1/file: can't be reached \(Connection refused\)"):
+        fetch("http://127.0.0.1:1/file", tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_leads_from_https_to_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Response(io.BytesIO):
+        url, headers = "http://example.org/b", {"Content-Length": "7"}
+
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, timeout: Response(b"content"))
+    with pytest.raises(
+        DragomanError, match=r"https://example\.org/a: redirects to http://example\.org/b, which is no"
+    ):
+        fetch("https://example.org/a", tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+    fetch("http://example.org/a", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_a_full_disk_is_one_sentence(server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    with pytest.raises(DragomanError, match=r"file: could not be saved \(No space left on device\)"):
+        fetch(f"{server.address}/deu-eng.zip", tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.files["/raw/train.en.gz"] = gz(["something else"])
     assert get(server, "flickr", tmp_path) == 1
-    assert "another file (its SHA-256 differs)" in capsys.readouterr().err
+    assert "sent another file (its SHA-256 differs)" in capsys.readouterr().err
     assert not list(tmp_path.glob("train*"))
 
 
@@ -331,7 +387,7 @@ def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
     capsys.readouterr()
     shutil.rmtree("data")
     assert main(["download", "sacrebleu:news/ful:en-de"]) == 1
-    assert "no test set 'news/ful' (did you mean news/full?)" in capsys.readouterr().err
+    assert "no test set 'news/ful'; sacrebleu --list" in capsys.readouterr().err
     assert main(["download", "sacrebleu:news/full:de-en"]) == 1
     assert "sacreBLEU has news/full for en-de, not for 'de-en'" in capsys.readouterr().err
     assert not Path("data").exists(), "nothing was written, so nothing was made"
@@ -388,3 +444,29 @@ def test_data_sets_of_the_hub_come_through_datasets(
     assert "datasets could not get it" in capsys.readouterr().err
     assert main(["download", "hf:wmt14", "--out", str(tmp_path / "data")]) == 1
     assert "write hf:DATASET:CONFIG:SPLIT" in capsys.readouterr().err
+
+
+def test_rows_of_the_hub_that_lack_a_side_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows: list[dict[str, object]] = []
+
+    class Table(list[dict[str, object]]):
+        column_names = ("translation",)
+
+    builder = SimpleNamespace(info=SimpleNamespace(license="cc0"))
+    hub = SimpleNamespace(load_dataset_builder=lambda *_: builder, load_dataset=lambda *_, split: Table(rows))
+    monkeypatch.setattr(download_module, "needed", lambda *_: hub)
+    good: list[object] = [{"de": german, "en": english} for german, english in zip(GERMAN, ENGLISH, strict=True)]
+    lacking = [None, {"de": None, "en": "None"}, {"de": "Nichts", "en": None}]
+    rows += [{"translation": value} for value in [lacking[0], *good, *lacking[1:]]]
+    download("hf:some/sayings:all:train", tmp_path)
+    assert list(read_pairs([str(tmp_path / "sayings-all-train")], "en", "de")) == list(
+        zip(ENGLISH, GERMAN, strict=True)
+    )
+    assert "left out: 3 rows that lack a side" in capsys.readouterr().err
+    for value in ({"language": ["en", "de"], "translation": ["a", "b"]}, "a sentence", {"de": 1, "en": 2}, None):
+        rows[:] = [{"translation": value}] * 2
+        with pytest.raises(DragomanError, match="no row of its column translation has a sentence for each language"):
+            download("hf:some/sayings:all:train", tmp_path / "new")
+        assert not list((tmp_path / "new").glob("*"))

@@ -125,7 +125,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "valid.fr").write_text("mine")
     words = ["split", text, "--source", "en", "--target", "fr", "--out", str(tmp_path)]
     assert main(words) == 1
-    assert f"{tmp_path}/valid.fr: already there; name another place with --out" in capsys.readouterr().err
+    assert f"{tmp_path}: already contains valid.fr, which would be lost" in capsys.readouterr().err
     assert (tmp_path / "valid.fr").read_text() == "mine"
     assert not (tmp_path / "train.en").exists()
 
