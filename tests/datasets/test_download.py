@@ -207,9 +207,7 @@ def test_a_server_leads_from_https_to_nothing_else(tmp_path: Path, monkeypatch: 
         url, headers = "http://example.org/b", {"Content-Length": "7"}
 
     monkeypatch.setattr(urllib.request, "urlopen", lambda *_, timeout: Response(b"content"))
-    with pytest.raises(
-        DragomanError, match=r"https://example\.org/a: redirects to http://example\.org/b, which is no"
-    ):
+    with pytest.raises(DragomanError, match=r"https://example\.org/a: redirects to http://example\.org/b, which is no"):
         fetch("https://example.org/a", tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
     fetch("http://example.org/a", tmp_path / "file")
