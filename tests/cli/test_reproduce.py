@@ -230,8 +230,8 @@ def test_text_has_a_folder_of_its_own(recipe: Path, monkeypatch: pytest.MonkeyPa
     """So that other text with the names train and val is not taken for it."""
     asked = []
 
-    def download(config: Any) -> int:
-        asked.append(config.out)
+    def download(name: str, out: Path) -> None:
+        asked.append((name, out))
         raise DragomanError("no network")
 
     monkeypatch.setattr(reproduce_module, "download", download)
@@ -239,7 +239,7 @@ def test_text_has_a_folder_of_its_own(recipe: Path, monkeypatch: pytest.MonkeyPa
     (recipe.parent / "data").mkdir()
     write_corpus(recipe.parent / "data")
     assert main(["reproduce", str(recipe), "--out", "out"]) == 1
-    assert asked == ["data/multi30k"]
+    assert asked == [("multi30k", Path("data/multi30k"))]
 
 
 def test_what_is_missing_is_downloaded_first(
@@ -247,16 +247,15 @@ def test_what_is_missing_is_downloaded_first(
 ) -> None:
     asked = []
 
-    def download(config: Any) -> int:
-        asked.append((config.name, config.out))
-        write_corpus(Path(config.out))
-        return 0
+    def download(name: str, out: Path) -> None:
+        asked.append((name, out))
+        write_corpus(out)
 
     monkeypatch.setattr(reproduce_module, "download", download)
     data = recipe.parent / "elsewhere"
     data.mkdir()
     assert run(recipe, "--data", str(data), "--seeds", "1") == 0
-    assert asked == [("multi30k", str(data))]
+    assert asked == [("multi30k", data)]
     assert f"$ dragoman download multi30k --out {data}" in capsys.readouterr().err
 
 
@@ -320,7 +319,7 @@ def test_a_wrong_setting_of_the_scoring_is_named_before_anything_is_fetched(
 ) -> None:
     for path in recipe.parent.glob("train.*"):
         path.unlink()
-    monkeypatch.setattr(reproduce_module, "download", lambda config: pytest.fail("fetched"))
+    monkeypatch.setattr(reproduce_module, "download", lambda *_: pytest.fail("fetched"))
     recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | setting}))
     with pytest.raises(SystemExit):
         run(recipe, *more)
