@@ -26,7 +26,7 @@ from typing import Any
 from hardware import describe_hardware
 
 from dragoman.checkpoint import CHECKPOINTS, METRICS_FILE, WEIGHTS_FILE, list_checkpoints, read_weights
-from dragoman.text.phrasebook import generate_phrasebook
+from dragoman.datasets.phrasebook import read_phrasebook
 from dragoman.training.run_state import list_states
 
 RESULT = Path(__file__).parent / "results" / "kills.json"
@@ -164,7 +164,7 @@ def main() -> None:
     result = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        phrasebook = generate_phrasebook()
+        phrasebook = read_phrasebook()
         for part, pairs in (("train", phrasebook.train[:PAIRS]), ("valid", phrasebook.valid)):
             for language, side in (("en", 0), ("fr", 1)):
                 (folder / f"{part}.{language}").write_text("".join(pair[side] + "\n" for pair in pairs))

@@ -1,4 +1,4 @@
-"""Real texts, where this machine has them, and the phrasebook, made once."""
+"""Real texts, where this machine has them, and the phrasebook, read once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.text.phrasebook import Phrasebook, generate_phrasebook
+from dragoman.datasets.phrasebook import Phrasebook, read_phrasebook
 
 DATA = Path(os.environ.get("DRAGOMAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -22,6 +22,6 @@ def data_at_hand(name: str) -> Path:
 
 
 @functools.cache
-def phrasebook(seed: int = 1) -> Phrasebook:
-    """What generate_phrasebook makes, which takes a second."""
-    return generate_phrasebook(seed)
+def phrasebook() -> Phrasebook:
+    """The phrasebook, read once."""
+    return read_phrasebook()

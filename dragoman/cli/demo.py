@@ -7,12 +7,12 @@ from pathlib import Path
 
 from dragoman.cli.options import DemoConfig
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, ValidationConfig, model_preset
+from dragoman.datasets.phrasebook import write_phrasebook
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device
 from dragoman.text.corpus import read_pairs
-from dragoman.text.phrasebook import write_phrasebook
 from dragoman.train import run_training
 
 _GREETING = "Hello world"

@@ -19,10 +19,10 @@ import torch
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli.main import VERBS, main
 from dragoman.config import PRESETS, ModelConfig, TextConfig
+from dragoman.datasets.phrasebook import read_phrasebook
 from dragoman.datasets.registry import SOURCES
 from dragoman.figures.gallery import gallery
 from dragoman.model.transformer import Transformer
-from dragoman.text.phrasebook import generate_phrasebook
 from dragoman.text.subwords import Vocabulary, learn_subwords
 from tests.evaluations import evaluation
 from tests.small_models import small_model
@@ -209,7 +209,7 @@ def test_links_between_files_of_the_repository_lead_somewhere(page: Path) -> Non
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a translator where `make demo` would have left one; it has learned nothing but its subwords."""
     folder = tmp_path_factory.mktemp("workplace")
-    lines = [sentence for pair in generate_phrasebook().train[:300] for sentence in pair]
+    lines = [sentence for pair in read_phrasebook().train[:300] for sentence in pair]
     subwords = learn_subwords(lines, TextConfig(vocab_size=400))
     size = len(subwords)
     shape = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 2}

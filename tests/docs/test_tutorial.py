@@ -24,7 +24,7 @@ import torch
 
 from dragoman.cli.main import VERBS, main
 from dragoman.text.corpus import read_pairs
-from dragoman.text.phrasebook import frames, sentences
+from tools.phrasebook.frames import frames, sentences
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TUTORIAL, SEARCH, FIRST, GLOSSARY = (

@@ -1,7 +1,7 @@
 """The phrasebook: a grammar that says the same everyday things in English and in French.
 
-A *frame* is one sentence in both languages with slots; :data:`FRAMES` lists them, :mod:`dragoman.text.lexicon` the
-words that fill the slots, and :mod:`dragoman.text.french` makes the words agree.  ``{garment:this {color}}`` asks the
+A *frame* is one sentence in both languages with slots; FRAMES lists them, lexicon.py the words that fill the slots,
+and french.py makes the words agree.  ``{garment:this {color}}`` asks the
 filler of the slot *garment* for its form after "this", with the adjective that fills *color*; the French side asks for
 ``{garment:ce {color}}``.  A digit after the name of a slot tells two slots of the same kind apart.
 
@@ -28,13 +28,12 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.text import french, lexicon
-from dragoman.text.french import Filler
+from dragoman.datasets.phrasebook import Phrasebook
+from tools.phrasebook import french, lexicon
+from tools.phrasebook.french import Filler
 
 SAMPLES_PER_FRAME = 230
 """How many sentences are made of each frame; a frame with fewer is used whole."""
@@ -319,15 +318,6 @@ def sentences(frame: tuple[str, str], seed: int) -> Iterator[Sentence]:
 # -------------------------------------------------------------------------------------------------------- the split
 
 
-@dataclass(frozen=True)
-class Phrasebook:
-    """The three parts of the corpus, each a list of (English, French) pairs."""
-
-    train: list[tuple[str, str]]
-    valid: list[tuple[str, str]]
-    test: list[tuple[str, str]]
-
-
 def _corpus(seed: int) -> list[Sentence]:
     """All sentences, each English one once."""
     corpus: dict[str, Sentence] = {}
@@ -389,11 +379,3 @@ def generate_phrasebook(seed: int = 1) -> Phrasebook:
     held = {sentence.english for sentence in valid + test}
     train = [sentence for sentence in corpus if sentence.english not in held]
     return Phrasebook(*([(sentence.english, sentence.french) for sentence in part] for part in (train, valid, test)))
-
-
-def write_phrasebook(folder: Path) -> None:
-    """Write the phrasebook to a folder: ``train.en``, ``train.fr`` and so on, a sentence a line."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, pairs in vars(generate_phrasebook()).items():
-        for language, side in zip(("en", "fr"), zip(*pairs, strict=True), strict=True):
-            (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in side), "utf-8", newline="\n")

@@ -5,7 +5,7 @@ Every table is a string of ``english: french mark`` entries separated by commas.
 * for nouns, ``m`` or ``f``, with a ``p`` after it for nouns that both languages use in the plural (``shoes``);
 * for people who are spoken to or about, the French pronoun that stands for them, with gender and number where the
   pronoun leaves them open (``vous-fs`` is one lady, ``vous-mp`` are several children);
-* for adjectives, nothing: their French feminine and their place are matters of :mod:`dragoman.text.french`.
+* for adjectives, nothing: their French feminine and their place are in french.py.
 
 English is here, beside the data, because so little of it varies: the plural, the third person and the past tense.
 """

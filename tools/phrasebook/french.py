@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dragoman.text import lexicon
+from tools.phrasebook import lexicon
 
 # --------------------------------------------------------------------------------------- where two words meet
 

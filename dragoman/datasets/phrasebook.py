@@ -1,0 +1,48 @@
+"""The phrasebook: 29,552 everyday sentences in English and French, which `dragoman demo` trains on.
+
+`tools/phrasebook` in the repository has the grammar that generated them.
+"""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import NamedTuple
+
+from dragoman.runtime.files import make_folder, write_together
+from dragoman.text.corpus import Pair
+
+PHRASEBOOK_FILE = Path(__file__).with_name("phrasebook.tsv.gz")
+"""Lines of part, English and French, with tabs between them."""
+
+
+class Phrasebook(NamedTuple):
+    """The pairs of each part; no sentence is in two parts."""
+
+    train: list[Pair]
+    valid: list[Pair]
+    test: list[Pair]
+
+
+def read_phrasebook() -> Phrasebook:
+    """Return the phrasebook that comes with Dragoman."""
+    book = Phrasebook([], [], [])
+    with gzip.open(PHRASEBOOK_FILE, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            part, english, french = line.rstrip("\n").split("\t")
+            getattr(book, part).append((english, french))
+    return book
+
+
+def write_phrasebook(folder: Path) -> None:
+    """Write train.en, train.fr, valid.en, …, test.fr into a folder, a sentence on each line; the last is test.fr.
+
+    Raises:
+        DragomanError: they can't be written.
+    """
+    make_folder(folder)
+    contents = {}
+    for part, pairs in read_phrasebook()._asdict().items():
+        for language, side in zip(("en", "fr"), zip(*pairs, strict=True), strict=True):
+            contents[folder / f"{part}.{language}"] = "".join(f"{line}\n" for line in side).encode()
+    write_together(contents)
