@@ -1,6 +1,6 @@
-"""The command line: which verbs there are, and how they end.
+"""The command line: its verbs, and the exit codes they end with.
 
-A verb's code, and PyTorch with it, is imported when the verb runs, so that `--help` answers at once.
+A verb's module, and PyTorch with it, is imported when the verb runs, so that `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dragoman.cli import options
-from dragoman.cli.parsing import TRAIN, Verb, first_sentence, in_utf8, nearest, on_one_line, parse
-from dragoman.config import ConfigError, DragomanError
+from dragoman.cli.parsing import Verb, first_sentence, nearest, parse
+from dragoman.config import VERSION, ConfigError, DragomanError, TrainConfig
 from dragoman.runtime.console import say, silence
 
 VERBS = {
@@ -27,7 +27,7 @@ VERBS = {
     "download": Verb(options.DownloadConfig, "dragoman.cli.data", ("name",)),
     "split": Verb(options.SplitConfig, "dragoman.cli.data", ("text",)),
     "check": Verb(options.CheckConfig, "dragoman.cli.inspect", ()),
-    "train": TRAIN,
+    "train": Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size")),
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),
     "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.translate", hidden=("n_best",)),
     "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
@@ -47,27 +47,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C.
 
     Raises:
-        SystemExit: 143, where SIGTERM ended the verb, or 129, where the terminal was closed; a run of training saves
-            first, and its code is returned.
+        SystemExit: 0 where help was asked for; 143 where SIGTERM stopped the verb, 129 where its terminal was closed.
+            A training run saves first, and its code is returned.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal believes
+    for stream in (sys.stdout, sys.stderr):  # text is UTF-8 whatever the terminal's encoding
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         if not arguments or arguments[0] in ("-h", "--help", "--version"):
-            print(_overview() if arguments[:1] != ["--version"] else f"dragoman {_version()}", flush=True)
+            print(_overview() if arguments[:1] != ["--version"] else f"dragoman {VERSION}", flush=True)
             return 0 if arguments else 2
-        name = arguments[0]
-        if name not in VERBS:
-            return _complain(f"there is no verb {name!r}{nearest(name, VERBS)}; see dragoman --help", code=2)
-        config = parse(name, VERBS[name], [in_utf8(argument) for argument in arguments[1:]])
-        verb = getattr(importlib.import_module(VERBS[name].module), VERBS[name].function or name)
-        with _tidy_at_the_end():
-            code = int(verb(config))
-        sys.stdout.flush()
-        return code
+        return _run(*arguments)
     except ConfigError as error:
         return _complain(str(error), code=2)
     except DragomanError as error:
@@ -75,29 +67,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _unread()
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("dragoman"):
+        return _exit_code_without_a_reader()
+    except (ImportError, OSError, RuntimeError, MemoryError) as error:
+        if (message := _explanation(error)) is None:
             raise
-        return _complain(f"the library {error.name} is not installed; install Dragoman again, with pip", code=1)
-    except (RuntimeError, MemoryError) as error:
-        if not importlib.import_module("dragoman.runtime.allocator").is_out_of_memory(error):
-            raise
-        return _complain("too little memory; close other programs, or take smaller batches or a smaller model", code=1)
-    except OSError as error:
+        return _complain(message, code=1)
+
+
+def _run(name: str, *words: str) -> int:
+    """Run a verb with the words that follow it; returns the exit code."""
+    if name not in VERBS:
+        raise ConfigError(f"unknown verb {name!r}{nearest(name, VERBS)}; see dragoman --help")
+    verb = VERBS[name]
+    config = parse(name, verb, words)
+    function = getattr(importlib.import_module(verb.module), verb.function or name)
+    with _unwinding_on_signals():
+        code = int(function(config))
+    sys.stdout.flush()
+    return code
+
+
+def _explanation(error: Exception) -> str | None:
+    """What to tell about a failure of the system; None where it is a fault of Dragoman."""
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dragoman"):
+        return f"the library {error.name} is not installed; install Dragoman again with pip"
+    if _is_out_of_memory(error):
+        return "not enough memory; close other programs, raise the limit (ulimit -v), or use smaller batches"
+    if isinstance(error, OSError):
         unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "the system"
-        return _complain(f"{error.filename or unnamed}: {error.strerror or error}", code=1)
+        return f"{error.filename or unnamed}: {error.strerror or error}"
+    return None
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether memory was too short, also for loading a library: then PyTorch, which could tell, is not there."""
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):
+        return True
+    if "torch" not in sys.modules or isinstance(error, ImportError):
+        return False
+    return bool(importlib.import_module("dragoman.runtime.allocator").is_out_of_memory(error))
 
 
 @contextmanager
-def _tidy_at_the_end() -> Iterator[None]:
-    """Within this, SIGTERM and a hang-up leave every block that is open: no half-written file or folder stays."""
+def _unwinding_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise SystemExit, so that no half-written file or folder stays."""
     if threading.current_thread() is not threading.main_thread():  # where Python can't catch signals
         yield
         return
-    numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}  # Windows has no hang-up
-    listened = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores it
-    before = {number: signal.signal(number, lambda number, frame: sys.exit(128 + number)) for number in listened}
+    numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}  # Windows has no SIGHUP
+    caught = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores it
+    before = {number: signal.signal(number, lambda number, frame: sys.exit(128 + number)) for number in caught}
     try:
         yield
     finally:
@@ -106,12 +125,14 @@ def _tidy_at_the_end() -> Iterator[None]:
 
 
 def _complain(message: str, code: int) -> int:
-    say(f"dragoman: {on_one_line(message)}")
+    """Print an error on one line, control characters (as file names may have them) spelt out; returns the code."""
+    message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    say(f"dragoman: {message}")
     return code
 
 
-def _unread() -> int:
-    """The exit code where a reader had enough: 0 if it was that of results, as in `| head`; 1 if it was of stderr."""
+def _exit_code_without_a_reader() -> int:
+    """Silence the streams whose reader is gone; returns 1 if stderr is one of them, and 0 otherwise, as in `| head`."""
     gone = [stream for stream in (sys.stdout, sys.stderr) if _is_unread(stream.fileno())]
     for stream in gone:
         silence(stream)
@@ -119,16 +140,12 @@ def _unread() -> int:
 
 
 def _is_unread(descriptor: int) -> bool:
-    """Whether a stream is a pipe that nobody reads any more."""
+    """Whether a stream is a pipe whose reader is gone."""
     if sys.platform != "win32" and hasattr(select, "poll"):
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
         return any(event & select.POLLERR for _, event in poll.poll(0))
     return False
-
-
-def _version() -> str:
-    return str(importlib.import_module("dragoman").__version__)
 
 
 def _overview() -> str:
@@ -139,5 +156,5 @@ def _overview() -> str:
     return (
         "usage: dragoman VERB …\n\nRaw parallel text in, a translator out, everything in between open to look at.\n\n"
         + "\n".join(lines)
-        + "\n\ndragoman VERB --help tells more.\n"
+        + "\n\nSee dragoman VERB --help for the options of a verb.\n"
     )

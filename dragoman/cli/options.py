@@ -7,7 +7,7 @@ from typing import Literal
 
 from dragoman.config import SearchConfig, require, require_at_least
 
-ALONE = "alone"
+CONST = "const"
 """Key of a field's metadata: the value of its option when it is given without one."""
 
 
@@ -39,7 +39,7 @@ class TranslateConfig(AligningConfig):
     """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
     ||| score"; json: one object a line. Of a line that was split, log-probability and score are the sums of its parts'
     (json: "parts")."""
-    alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={ALONE: "auto"})
+    alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={CONST: "auto"})
     """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
     from 0; in JSON with the words). Words are what spaces separate; auto takes subwords for languages that are written
     without spaces. Without a value: auto."""

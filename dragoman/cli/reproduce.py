@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
+from dragoman.cli.main import VERBS
 from dragoman.cli.options import EvaluateConfig, ReproduceConfig
-from dragoman.cli.parsing import TRAIN, Verb, parse
+from dragoman.cli.parsing import parse
 from dragoman.cli.recipe import Recipe, within
 from dragoman.cli.translate import evaluate
 from dragoman.config import ConfigError, DragomanError, TrainConfig
@@ -23,8 +24,6 @@ from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import make_folder, write_atomically
 from dragoman.train import rehearse_training, train
 from dragoman.training.dry_run import ImaginedText, Rehearsal, rehearse
-
-_EVALUATE = Verb(EvaluateConfig, "dragoman.cli.translate")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class _Run:
 
 
 def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
-    """The run of a seed; raises or exits as parse does where the recipe has an impossible setting."""
+    """The run of a seed; raises ConfigError where the recipe has an impossible setting."""
     training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
     for name in ("restart", "accept_changes"):
         training += [f"--{name.replace('_', '-')}", "true"] if getattr(config, name) else []
@@ -49,12 +48,10 @@ def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path,
         texts = [option, *(within(config.data, text) for text in value)] if name == "test" else []
         scoring += texts or [f"{option}={str(value).lower() if isinstance(value, bool) else value}"]
     try:
-        return _Run(training, scoring, parse("train", TRAIN, training), parse("evaluate", _EVALUATE, scoring))
+        to_train, to_score = parse("train", VERBS["train"], training), parse("evaluate", VERBS["evaluate"], scoring)
     except ConfigError as error:
-        raise ConfigError(f"{config.recipe}: {str(error).removeprefix(f'{settings}: ')}") from None
-    except SystemExit:
-        say(f"this is a setting of {config.recipe}: mend it there")
-        raise
+        raise ConfigError(f"{config.recipe}: {error}") from None
+    return _Run(training, scoring, to_train, to_score)
 
 
 def reproduce(config: ReproduceConfig) -> int:

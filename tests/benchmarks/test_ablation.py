@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.options import EvaluateConfig
-from dragoman.cli.parsing import TRAIN, Verb, parse
+from dragoman.cli.main import VERBS
+from dragoman.cli.parsing import parse
 from dragoman.config import TrainConfig, differences
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -24,7 +24,7 @@ TEXTS = "--source en --target de --train train --valid val --out out"
 
 def settings(name: str) -> dict[str, Any]:
     words = f"{TEXTS} {ablation.BASE} {ablation.VARIANTS[name]} --max-steps 9".split()
-    config: TrainConfig = parse("train", TRAIN, words)
+    config: TrainConfig = parse("train", VERBS["train"], words)
     return asdict(config)
 
 
@@ -46,9 +46,8 @@ def _numbers(changes: list[str]) -> list[float]:
 
 
 def test_every_search_is_another_one() -> None:
-    verb = Verb(EvaluateConfig, "dragoman.cli.translate")
     found = [
-        parse("evaluate", verb, ["out", "--test", "val", *words.split()]).length_penalty
+        parse("evaluate", VERBS["evaluate"], ["out", "--test", "val", *words.split()]).length_penalty
         for words in ("", *(f"--length-penalty {alpha}" for alpha in ablation.PENALTIES))
     ]
     assert len(set(found)) == len(found) == 1 + len(ablation.PENALTIES)

@@ -1,70 +1,167 @@
-"""From words to settings: the same ones, however they are written. What users see is tested with the command line."""
+"""From words and settings files to the config of a verb, or to one sentence about what is wrong."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import TranslateConfig
-from dragoman.cli.parsing import TRAIN, first_sentence, in_utf8, nearest, on_one_line, parse
-from dragoman.config import ConfigError, TrainConfig
+from dragoman.cli.parsing import first_sentence, nearest, parse
+from dragoman.config import FINE_TUNING, PRESETS, ConfigError, TrainConfig
+from dragoman.train import _as_yaml
 
-TEXT = ["--source", "en", "--target", "de", "--train", "a", "b", "--out", "model"]
-
-
-def test_lists_and_groups_find_their_fields() -> None:
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--model.d-model", "64", "--optimizer.lr_scale=1e-4"])
-    assert (config.train, config.model.d_model, config.optimizer.lr_scale) == (["a", "b"], 64, 1e-4)
+TEXT = ["--source", "en", "--target", "de", "--train", "text", "--out", "out"]
 
 
-def test_the_order_of_options_does_not_matter_and_positionals_stand_anywhere() -> None:
-    ways = [["m", "f", "--beam", "2"], ["--beam", "2", "m", "f"], ["m", "--beam=2", "f"]]
-    assert {parse("translate", VERBS["translate"], way) for way in ways} == {
-        TranslateConfig(folder="m", file="f", beam=2)
-    }
+def parsed(name: str, *words: object) -> Any:
+    """The config of a verb."""
+    return parse(name, VERBS[name], list(map(str, words)))
 
 
-@pytest.mark.parametrize("preset", ["tiny", "small", "base", "big"])
-def test_a_file_of_all_settings_gives_the_same_settings(preset: str, tmp_path: Path) -> None:
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--preset", preset, "--seed", "5"])
-    settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
-    for name in TRAIN.hidden:
-        del settings["model"][name.partition(".")[2]]
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump(settings))
-    assert parse("train", TRAIN, ["--config", str(tmp_path / "all.yaml")]) == config
+def refusal(name: str, *words: object) -> str:
+    """Why the words are refused."""
+    with pytest.raises(ConfigError) as error:
+        parsed(name, *words)
+    assert len(str(error.value)) < 500
+    return str(error.value)
 
 
-def test_what_comes_later_wins(tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text("seed: 3\nmax_steps: 7\n")
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--config", str(tmp_path / "one.yaml"), "--seed", "4"])
-    assert (config.seed, config.max_steps) == (4, 7)
+@pytest.fixture
+def training() -> Callable[..., TrainConfig]:
+    return lambda *words: parsed("train", *TEXT, *words)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("train", [*TEXT, "--train", "c"]),
-        ("train", [*TEXT, "--valid=a", "--valid", "b"]),
-        ("evaluate", ["m", "--test", "a", "--beam", "1", "--test", "b"]),
-        ("compare", ["--system", "a", "--system", "b"]),
-        ("reproduce", ["--seeds", "1", "--seeds=2", "--", "recipe"]),
-        ("split", ["--train", "x", "--text", "a", "--text", "b"]),
-    ],
-)
-def test_a_list_in_two_parts_is_refused_for_the_first_would_be_lost(name: str, words: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"--(\w+) is given twice: give all of its values after one --\1$"):
-        parse(name, VERBS[name], words)
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a settings file."""
+
+    def write(content: str) -> Path:
+        (tmp_path / "settings.yaml").write_bytes(content.encode("latin-1", errors="replace"))
+        return tmp_path / "settings.yaml"
+
+    return write
+
+
+def setting(config: TrainConfig, name: str) -> Any:
+    group, _, inner = name.partition(".")
+    return getattr(getattr(config, group), inner)
+
+
+# ---- words
+
+
+def test_options_stand_in_any_order_and_positionals_among_them() -> None:
+    expected = TranslateConfig(folder="m", file="f", beam=2, length_penalty=1.0, alignments="auto")
+    options = ["--beam", "2", "--length_penalty=1"]
+    assert parsed("translate", "m", "f", *options, "--alignments") == expected
+    assert parsed("translate", *options, "--alignments", "m", "f") == expected
+    assert parsed("translate", "m", "--alignments", *options, "f") == expected
+
+
+def test_dashes_and_underscores_mean_the_same_in_options_and_stay_in_values(training: Any) -> None:
+    config = training("--max_steps=5", "--model.d_ff", 99, "--valid", "a_b", "c_d,e-f")
+    assert config == training("--max-steps", 5, "--model.d-ff=99", "--valid", "a_b", "c_d,e-f")
+    assert (config.max_steps, config.model.d_ff, config.valid) == (5, 99, ["a_b", "c_d,e-f"])
+
+
+@pytest.mark.parametrize("value", [[], ["true"], ["false"]])
+def test_switches_may_stand_alone(value: list[str], training: Any) -> None:
+    config = training("--clean.copies", *value, "--accept-changes", *value, "--max-steps", 3)
+    assert (config.clean.copies, config.accept_changes) == (value != ["false"],) * 2
+    inspection = parsed("inspect", "m", "--text", *value, "sentence")
+    assert (inspection.sentence, inspection.text) == ("sentence", value != ["false"])
+    assert parsed("evaluate", "--tokenized", *value, "m", "--test", "x").tokenized is (value != ["false"])
 
 
 def test_what_stands_after_two_dashes_is_no_option() -> None:
-    config = parse("evaluate", VERBS["evaluate"], ["--test", "a", "--", "--test"])
+    config = parsed("evaluate", "--test", "a", "--", "--test")
     assert (config.folder, config.test) == ("--test", ["a"])
+    assert parsed("inspect", "m", "--text", "--", "--an_odd sentence").sentence == "--an_odd sentence"
+
+
+def test_words_that_yaml_would_change_stay_text() -> None:
+    config = parsed("inspect", "m", "1e3", "--translation", "null", "--out", "no")
+    assert (config.sentence, config.translation, config.out) == ("1e3", "null", "no")
+    assert parsed("inspect", "m", "a", "--translation", "").translation == ""
+    assert parsed("inspect", "m", "a").translation is None
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("translate", ["m", "--beem", "3"], "unknown option --beem (did you mean --beam?)"),
+        ("train", [*TEXT, "--max-stepz", "3"], "did you mean --max-steps?"),
+        ("train", [*TEXT, "--optimiser.warmup_steps=9"], "did you mean --optimizer.warmup-steps?"),
+        ("train", [*TEXT, "--pres", "tiny"], "did you mean --preset?"),
+        ("train", [*TEXT, "--max_steps", "-1"], "max_steps must be at least 0, not -1"),
+        ("train", [*TEXT, "--max_steps", "many"], "max_steps must be a whole number, not many"),
+        ("train", [*TEXT, "--max_steps"], "--max-steps: expected one argument"),
+        ("train", ["--out", "--restart"], "--out: expected one argument"),
+        ("train", [*TEXT, "--model.dropout", "1.5"], "model.dropout must be at least 0 and less than 1"),
+        ("train", [*TEXT, "--model.norm", "both"], "model.norm must be one of post, pre, not both"),
+        ("train", [*TEXT, "--model", "3"], "unknown option --model"),
+        ("train", [*TEXT, "--config", "nowhere.yaml"], "nowhere.yaml"),
+        ("train", [*TEXT, "--out", ""], "out is empty: it needs a value"),
+        ("train", [], "required: --source, --target, --train, --out (usage: dragoman train"),
+        ("translate", ["m", "--length-penalty", ""], "length_penalty must be a number, not nothing"),
+        ("translate", [], "required: folder"),
+        ("evaluate", ["--test", "text", "m"], "required: folder (usage: dragoman evaluate folder --test TEXT"),
+        ("evaluate", ["m", "--test", "x", "--n-best", "3"], "unknown option --n-best"),
+        ("evaluate", ["m", "--test", "a", "--beam", "1", "--test", "b"], "--test is given twice"),
+        ("inspect", ["m", "two", "words"], "unexpected argument 'words'; text with spaces goes in quotes"),
+        ("inspect", ["m", "-word"], "unknown option -word; text that begins with a dash goes last, after --"),
+        ("figures", [""], "out is empty"),
+    ],
+)
+def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
+    assert said in refusal(name, *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("max_stepz: 3\n", "unknown setting max_stepz (did you mean max_steps?)"),
+        ("model:\n  d_modle: 64\n", "did you mean model.d_model?"),
+        ("preset: huge\n", "preset must be one of"),
+        ("max_steps: many\n", "max_steps must be a whole number, not many"),
+        ("seed: {a: 1}\n", "seed must be a whole number"),
+        ("source: no\n", "source must be text, not False"),
+        ("valid: text\n", "a list of texts is written as [text, …]"),
+        ("valid: [[a]]\n", "valid must be text"),
+        ("seed: 1\nclean:\n", "clean is a group of settings"),
+        ("clean: true\n", "clean is a group of settings"),
+        ("seed: 1\nout:\n", "out has no value"),
+        ('out: "a\\0b"\n', "out is not text"),
+        ('out: "\\ud800"\n', "escape"),
+        ("seed: [1\n", "line 2, column 1"),
+        ("[" * 5000, "--config: no YAML"),
+        ("{a: " * 5000, "--config: no YAML"),
+        ("- a\n", "--config: no YAML"),
+        ("foo\n", "--config: no YAML"),
+        ("", "--config: no YAML"),
+        ("1: 2\n", "Key must be a string"),
+        ("\xff\n", "utf-8"),
+        ("model: &a {d_model: *a}\n", "model.d_model must be a whole number"),
+        ("model:\n  d_model: -3\n", "model.d_model must be at least 1"),
+    ],
+)
+def test_a_wrong_settings_file_is_refused(content: str, said: str, file: Any) -> None:
+    assert said in refusal("train", *TEXT, "--config", file(content))
+
+
+def test_a_near_name_is_suggested_and_a_far_one_not() -> None:
+    assert nearest("trian", VERBS) == " (did you mean train?)"
+    assert nearest("xyzzy", VERBS) == ""
 
 
 @pytest.mark.parametrize("name", VERBS)
@@ -74,75 +171,108 @@ def test_what_a_verb_is_for_fits_into_a_sentence(name: str) -> None:
     assert not sentence.endswith(".")
 
 
-@given(st.text())
-def test_messages_stay_on_one_line(text: str) -> None:
-    assert on_one_line(text).isprintable()
+# ---- settings files and presets
 
 
-def test_a_near_name_is_suggested_and_a_far_one_not() -> None:
-    assert nearest("trian", VERBS) == " (did you mean train?)"
-    assert nearest("xyzzy", VERBS) == ""
+def test_a_settings_file_is_as_good_as_options(training: Any, file: Any) -> None:
+    path = file("max_steps: 7\nvalid: [a, b]\nmodel:\n  d_model: 64\n  norm: pre\noptimizer:\n  lr_scale: 2e-3\n")
+    options = ["--max_steps", 7, "--valid", "a", "b", "--model.d_model", 64, "--model.norm", "pre"]
+    assert training("--config", path) == training(*options, "--optimizer.lr_scale", "0.002")
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
-    assert in_utf8("é") == "é"
-    with pytest.raises(ConfigError, match="can't be written in UTF-8"):
-        in_utf8("caf\udce9")
+def test_of_files_and_options_the_last_wins(training: Any, file: Any) -> None:
+    path = file("max_steps: 7\n")
+    assert training("--config", path, "--max_steps", 8).max_steps == 8
+    assert training("--max_steps", 8, "--config", path).max_steps == 7
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_fills_what_nobody_chose(preset: str, training: Any, file: Any) -> None:
+    path = file(f"model:\n  d_ff: 96\npreset: {preset}\n")
+    for words in (
+        ["--preset", preset, "--model.d-ff", 96],
+        ["--model.d-ff", 96, f"--preset={preset}"],
+        ["--config", path],
+    ):
+        config = training(*words)
+        found = {name: setting(config, name) for name in PRESETS[preset]}
+        assert found == PRESETS[preset] | {"model.d_ff": 96}
+        assert config.preset == preset
+
+
+def test_a_preset_after_a_file_of_a_few_settings_replaces_that_of_the_file(training: Any, file: Any) -> None:
+    config = training("--config", file("model:\n  d_ff: 96\npreset: tiny\n"), "--preset", "small")
+    assert (config.preset, config.model.d_model, config.model.d_ff) == ("small", 256, 96)
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    """A folder with the configuration of a model, and nothing else."""
+    model = {"d_model": 48, "d_ff": 96, "num_heads": 3, "dropout": 0.2, "norm": "pre", "source_vocab_size": 500}
+    (tmp_path / "parent").mkdir()
+    (tmp_path / "parent" / "config.json").write_text(json.dumps({"model_type": "dragoman", "model": model}))
+    return tmp_path / "parent"
+
+
+def test_fine_tuning_starts_from_the_shape_of_its_parent_and_gentle_steps(
+    parent: Path, training: Any, file: Any
+) -> None:
+    for words in (["--from", parent], ["--config", file(f"from: {parent}\n")]):
+        config = training(*words, "--preset", "tiny", "--validation.every", 7)
+        assert config.from_ == str(parent)
+        assert (config.model.d_model, config.model.d_ff, config.model.num_heads) == (48, 96, 3)
+        assert (config.model.norm, config.model.dropout) == ("pre", 0.2)
+        assert config.model.num_encoder_layers == 4, "of the preset, as the parent does not say"
+        assert config.model.source_vocab_size == training().model.source_vocab_size, "training finds it out"
+        gentle = FINE_TUNING | {"validation.every": 7}
+        assert {name: setting(config, name) for name in gentle} == gentle
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"model": 3}', "\xff"])
+def test_a_parent_without_a_readable_configuration_is_left_to_training(
+    content: str | None, parent: Path, training: Any
+) -> None:
+    (parent / "config.json").unlink()
+    if content is not None:
+        (parent / "config.json").write_bytes(content.encode("latin-1"))
+    assert training("--from", parent).model.d_model == PRESETS["base"]["model.d_model"]
+
+
+@pytest.mark.parametrize("words", [["--preset", "small", "--seed", "5"], ["--from", "parent", "--test", "x"]])
+def test_the_settings_that_a_run_saves_give_the_same_settings(
+    words: list[str], training: Any, tmp_path: Path, parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = replace(training(*words), out='runs/\U0001f600 ä\x7f\n"')
+    (tmp_path / "train.yaml").write_bytes(_as_yaml(config))
+    assert parsed("train", "--config", "train.yaml") == config
+    assert parsed("train", "--config", "train.yaml", "--max-steps", 3) == replace(config, max_steps=3)
+    for origin in (["--preset", "tiny"], ["--from", "other"]):
+        assert f"{origin[0]} would have no effect" in refusal("train", "--config", "train.yaml", *origin)
 
 
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["--optimizer.peak-lr", "3e-4"], "give --optimizer.lr-scale"),
-        (["--optimizer.peak_lr=0.001"], "give --optimizer.lr-scale"),  # as much as it is anyway
-        (["--optimizer.lr-scale", "2", "--preset", "small"], "give --optimizer.peak-lr"),
-        (["--optimizer.lr-scale", "2", "--from", "parent"], "give --optimizer.peak-lr"),
+        (["--optimizer.peak-lr", "3e-4"], "choose --optimizer.lr-scale"),
+        (["--optimizer.peak_lr=0.001"], "choose --optimizer.lr-scale"),  # although it is the default
+        (["--optimizer.lr-scale", "2", "--preset", "small"], "choose --optimizer.peak-lr"),
     ],
 )
-def test_a_learning_rate_that_the_schedule_would_ignore_is_refused(
-    words: list[str], advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "parent").mkdir()
-    (tmp_path / "parent" / "config.json").write_text('{"model": {"d_model": 64}}')
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=advice):
-        parse("train", TRAIN, [*TEXT, *words])
+def test_a_learning_rate_that_the_schedule_ignores_is_refused(words: list[str], advice: str) -> None:
+    assert advice in refusal("train", *TEXT, *words)
 
 
-def test_the_rate_of_a_preset_or_of_a_file_may_be_left_unused(tmp_path: Path) -> None:
-    config: TrainConfig = parse("train", TRAIN, [*TEXT, "--preset", "small", "--optimizer.schedule", "paper"])
-    assert config.optimizer.schedule == "paper"
-    (tmp_path / "mine.yaml").write_text("preset: small\noptimizer:\n  peak_lr: 0.1\n")
-    given = [*TEXT, "--config", str(tmp_path / "mine.yaml")]
+def test_a_learning_rate_of_a_preset_or_a_file_may_be_left_unused(training: Any, file: Any) -> None:
+    assert training("--preset", "small", "--optimizer.schedule", "paper").optimizer.schedule == "paper"
+    path = file("preset: small\noptimizer:\n  peak_lr: 0.1\n")
     for words in (["--optimizer.schedule", "paper", "--optimizer.lr-scale", "2"], ["--preset", "base"]):
-        config = parse("train", TRAIN, [*given, *words])
-        assert config.optimizer.schedule == "paper"
+        assert training("--config", path, *words).optimizer.schedule == "paper"
+    assert "optimizer.peak_lr has no effect" in refusal("train", *TEXT, "--config", file("optimizer: {peak_lr: 0.1}\n"))
 
 
-@pytest.mark.parametrize(
-    ("yaml", "said"),
-    [
-        ("optimizer:\n  peak_lr: 0.1\n", "mine.yaml: optimizer.peak_lr means nothing"),
-        ("model:\n  d_model: -3\n", "mine.yaml: model.d_model must be at least 1"),
-        ("text:\n  vocab_size: 3\n", "mine.yaml: text.vocab_size (256 of the subwords are the bytes) must be at least"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_said_with_its_name(
-    yaml: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("mine.yaml").write_text(yaml)
-    with pytest.raises(ConfigError) as error:
-        parse("train", TRAIN, [*TEXT, "--config", "mine.yaml"])
-    assert str(error.value).startswith(said)
-
-
-def test_a_file_is_not_blamed_for_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.yaml").write_text("model:\n  d_model: 64\n")
-    given = [*TEXT, "--config", str(tmp_path / "mine.yaml")]
-    with pytest.raises(ConfigError) as error:
-        parse("train", TRAIN, [*given, "--model.d-model", "-1"])
-    assert str(error.value).startswith("model.d_model must be")
+def test_the_settings_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse("train", TRAIN, [*given, "--model.d-modell", "1"])
-    assert "dragoman train: unknown setting model.d_modell (did you mean model.d_model?)" in capsys.readouterr().err
+        parsed("train", "--preset", "tiny", "--model.d_ff", 7, "--print-config")
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert (printed["model"]["d_model"], printed["model"]["d_ff"]) == (PRESETS["tiny"]["model.d_model"], 7)

@@ -13,8 +13,9 @@ import torch
 import yaml
 
 from dragoman.cli import recipe as recipe_module
+from dragoman.cli.main import VERBS
 from dragoman.cli.options import EvaluateConfig
-from dragoman.cli.parsing import TRAIN, Verb, parse
+from dragoman.cli.parsing import parse
 from dragoman.cli.recipe import Recipe
 from dragoman.config import DragomanError
 from dragoman.datasets.registry import SOURCES
@@ -129,12 +130,12 @@ def test_recipes_are_such_as_the_verbs_take(path: Path, tmp_path: Path) -> None:
     recipe = Recipe.read(path)
     assert recipe.download in SOURCES
     (tmp_path / "train.yaml").write_text(recipe.settings("data"))
-    config = parse("train", TRAIN, ["--config", str(tmp_path / "train.yaml"), "--out", "out"])
+    config = parse("train", VERBS["train"], ["--config", str(tmp_path / "train.yaml"), "--out", "out"])
     assert config.max_steps
     assert all(text.startswith("data/") for text in [*config.train, *config.valid])
     known = {name: value for name, value in recipe.evaluate.items() if name != "test"}
     words = [word for name, value in known.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    scoring = parse("evaluate", Verb(EvaluateConfig, "dragoman.cli.translate"), ["folder", "--test", "x", *words])
+    scoring = parse("evaluate", VERBS["evaluate"], ["folder", "--test", "x", *words])
     assert scoring == EvaluateConfig(folder="folder", test=["x"], **known)
 
 
@@ -142,8 +143,8 @@ def test_the_papers_models_have_the_papers_size() -> None:
     """Table 3: 65 and 213 million parameters, with a vocabulary of about 37,000."""
     for name, millions in (("base", 65), ("big", 213)):
         recipe = Recipe.read(ROOT / "recipes" / f"wmt14-en-de-{name}.yaml")
-        config = parse("train", TRAIN, ["--out", "x", "--source", "en", "--target", "de", "--train", "x", "--preset",
-                                        recipe.train["preset"]])  # fmt: skip
+        needed = ["--out", "x", "--source", "en", "--target", "de", "--train", "x"]
+        config = parse("train", VERBS["train"], [*needed, "--preset", recipe.train["preset"]])
         words = config.text.vocab_size
         with torch.device("meta"):
             model = Transformer(replace(config.model, source_vocab_size=words, target_vocab_size=words))

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.parsing import TRAIN, parse
+from dragoman.cli.main import VERBS
+from dragoman.cli.parsing import parse
 from dragoman.cli.reproduce import Recipe
 from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
 from dragoman.text.batches import plan_epoch
@@ -130,7 +131,7 @@ def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     """25,000 target tokens (section 5.1)."""
     recipe = Recipe.read(Path(__file__).parents[2] / "recipes" / f"wmt14-en-de-{name}.yaml")
     words = [f"--optimizer.batch-tokens={recipe.train['optimizer']['batch_tokens']}", "--preset", name]
-    config = parse("train", TRAIN, ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
+    config = parse("train", VERBS["train"], ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
     text = ImaginedText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
     batches = Shares(text, config, Processes()).batches_per_epoch()
     assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
