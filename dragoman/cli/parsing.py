@@ -293,6 +293,11 @@ def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
         raise ConfigError(f"{prefix if named else ''}{error}") from None
 
 
+def _is_text(value: str) -> bool:
+    """Whether a value can be written in UTF-8, and can be the name of a file."""
+    return "\0" not in value and value.encode(errors="replace").decode() == value
+
+
 # ---- what the settings of training start from
 
 
