@@ -21,6 +21,7 @@ import numpy as np
 from hardware import describe_hardware
 
 from dragoman.config import TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.preprocess import prepare_text
 
 RESULT = Path(__file__).parent / "results" / "preparation.json"
@@ -46,7 +47,7 @@ def prepare(folder: str, pairs: int, answer: multiprocessing.Queue[dict[str, flo
     """Prepare the text and report."""
     config = TrainConfig(source="xx", target="yy", train=[f"{folder}/train"], out=f"{folder}/out")
     start = time.perf_counter()
-    text = prepare_text(config, print)
+    text = prepare_text(config, clean_text, print)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     answer.put(

@@ -22,6 +22,7 @@ import yaml
 from torch import Tensor
 
 from dragoman.config import (
+    CHECK_FILE,
     SETTINGS_OF_ONE_CALL,
     ConfigError,
     DragomanError,
@@ -32,7 +33,6 @@ from dragoman.config import (
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
-from dragoman.text.preprocess import REPORT_FILE
 from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
@@ -47,7 +47,7 @@ VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST
 """What a vocabulary can have; never all of it."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """What a model folder can have; never all of it."""
-RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, REPORT_FILE)
+RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE)
 AVERAGE_FACT = "average of"
 """Among a model's facts: which checkpoints it is the mean of."""
 RUN_FACT = "whole run"

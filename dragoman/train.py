@@ -30,6 +30,7 @@ from dragoman.config import (
     TrainConfig,
     differences,
 )
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
@@ -134,7 +135,7 @@ def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) 
             f"--out, or begin again with --restart"
         )
     vocabulary = parent.vocabulary if parent else None
-    text = processes.first_then_all(lambda: prepare_text(config, say, vocabulary, begun))
+    text = processes.first_then_all(lambda: prepare_text(config, clean_text, say, vocabulary, begun))
     folder = _begin_with(config, text, None if begun else parent)  # the parent may have gone on learning since
     folder.model.to(device)
     if _is_too_large(config, folder.model.num_parameters, text.train.report.pairs) and not begun:
@@ -170,7 +171,7 @@ def rehearse_training(config: TrainConfig) -> Rehearsal:
     make_folder(Path(config.out))
     say = _speaker(Processes())
     with run_lock(Path(config.out)):
-        text = prepare_text(config, say, parent.vocabulary if parent else None, begun)
+        text = prepare_text(config, clean_text, say, parent.vocabulary if parent else None, begun)
         return rehearse(config, _sized(config.model, text), text.train, choose_device(config.device), say)
 
 

@@ -20,6 +20,7 @@ import torch
 
 import dragoman
 from dragoman.config import PRESETS, DragomanError, OptimizerConfig, TrainConfig, model_preset
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair, read_pairs
@@ -154,12 +155,12 @@ class QualityContest:
         record = folder / "preparation.json"
         config = run_config(self.settings.data, folder, steps=1)
         if record.is_file():
-            text, known = prepare_text(config), json.loads(record.read_text())
+            text, known = prepare_text(config, clean_text), json.loads(record.read_text())
             if known["text"] == text.train.report.fingerprint:
                 return text, known["seconds"]
         shutil.rmtree(folder, ignore_errors=True)
         start = time.perf_counter()
-        text = prepare_text(config, self.settings.report)
+        text = prepare_text(config, clean_text, self.settings.report)
         seconds = time.perf_counter() - start
         known = {"seconds": seconds, "text": text.train.report.fingerprint}
         write_atomically(record, json.dumps(known).encode())

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import Batch, collate, plan_epoch
 from dragoman.text.dataset import TokenStore
 from dragoman.text.preprocess import PreparedText, prepare_text
@@ -29,7 +30,7 @@ def prepare(data: Path, folder: Path) -> PreparedText:
         text=TextConfig(vocab_size=VOCABULARY),
         optimizer=OptimizerConfig(batch_tokens=BATCH_TOKENS),
     )
-    return prepare_text(config)
+    return prepare_text(config, clean_text)
 
 
 def choose_batches(store: TokenStore, count: int, limit: int) -> list[Arrays]:

@@ -21,8 +21,8 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     refuse_strange_folder,
 )
-from dragoman.config import SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
-from dragoman.text.preprocess import REPORT_FILE, locate_texts
+from dragoman.config import CHECK_FILE, SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
+from dragoman.text.preprocess import locate_texts
 from dragoman.training.run_state import list_states
 
 _HELD_OUT, _DATA, _TENSORBOARD = "heldout", "data", "tensorboard"
@@ -95,7 +95,7 @@ def _is_empty(folder: Path) -> bool:
     return _has_only(folder, set())
 
 
-_OWN: dict[str, Callable[[Path], bool]] = {REPORT_FILE: _is_report, _DATA: _is_prepared, CHECKPOINTS: _is_empty}
+_OWN: dict[str, Callable[[Path], bool]] = {CHECK_FILE: _is_report, _DATA: _is_prepared, CHECKPOINTS: _is_empty}
 
 
 def _has_only(folder: Path, names: set[str]) -> bool:

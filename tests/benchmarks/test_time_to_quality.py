@@ -19,6 +19,7 @@ from dragoman import ModelConfig
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
 from dragoman.config import BOS, EOS, PAD, OptimizerConfig, TextConfig, TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import collate, plan_epoch
 from dragoman.text.preprocess import PreparedText, prepare_text
 from dragoman.train import run_training
@@ -111,7 +112,7 @@ def test_learning_rates_rise_and_fall_to_zero(steps: int) -> None:
 
 def prepared(folder: Path, steps: int) -> tuple[TrainConfig, PreparedText]:
     config = small_config(write_text(folder), folder / "out", steps)
-    return config, prepare_text(config)
+    return config, prepare_text(config, clean_text)
 
 
 def test_learning_rates_are_those_that_the_trainer_sets(tmp_path: Path) -> None:

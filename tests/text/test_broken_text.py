@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import DragomanError, TextConfig, TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text import preprocess as preparation
 from dragoman.text.preprocess import prepare_text
 
@@ -48,8 +49,8 @@ def test_text_that_is_broken_stops_the_run_before_anything_is_learned(
             (tmp_path / f"{part}.{language}").write_text(text, encoding="utf-8")
     texts = {part: [str(tmp_path / part)] for part in parts}
     config = TrainConfig(source="en", target="de", out=str(tmp_path / "out"), text=TextConfig(vocab_size=310), **texts)
-    prepare_text(replace(config, out=str(tmp_path / "good")))
+    prepare_text(replace(config, out=str(tmp_path / "good")), clean_text)
     reason = damage(tmp_path / f"{name}.de")
     monkeypatch.setattr(preparation, "_learn", None)
     with pytest.raises(DragomanError, match=rf"{name}.*{reason}"):
-        prepare_text(config)
+        prepare_text(config, clean_text)

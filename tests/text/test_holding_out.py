@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.config import CleaningConfig, DragomanError, TextConfig, TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.corpus import Pair, holds_out, read_pairs
 from dragoman.text.preprocess import HELD_OUT_SHARE, PreparedText, prepare_text
 
@@ -42,11 +43,11 @@ def trained_on(prepared: PreparedText) -> list[Pair]:
 def test_pairs_of_the_test_text_are_not_held_out_for_validation(config: TrainConfig, tmp_path: Path) -> None:
     tested = [*HELD[:5], *[pair for pair in PAIRS if pair not in HELD][:5]]
     config = replace(config, test=[write_text(tmp_path / "test", tested)])
-    prepared = prepare_text(config)
+    prepared = prepare_text(config, clean_text)
     assert held_out(config) == HELD[5:] == prepared.valid_pairs
     assert trained_on(prepared) == [pair for pair in PAIRS if pair not in [*HELD, *tested]]
     uncleaned = replace(config, out=f"{config.out}2", clean=CleaningConfig(overlap=False))
-    prepare_text(uncleaned)
+    prepare_text(uncleaned, clean_text)
     assert held_out(uncleaned) == HELD[5:]
 
 
@@ -54,7 +55,7 @@ def test_what_cleaning_takes_out_is_not_held_out_either(config: TrainConfig, tmp
     odd = [(HELD[0][0], HELD[0][1] + "\ufffd"), (HELD[1][0], "ja " * 60), (HELD[2][0], HELD[2][0])]
     write_text(tmp_path / "train", [*odd, *PAIRS])
     config = replace(config, clean=CleaningConfig(characters=True, ratio=True, copies=True))
-    prepared = prepare_text(config)
+    prepared = prepare_text(config, clean_text)
     assert held_out(config) == HELD
     assert trained_on(prepared) == [pair for pair in PAIRS if pair not in HELD]
 
@@ -65,7 +66,7 @@ def test_empty_and_repeated_pairs_are_not_held_out_and_all_pairs_are_accounted_f
     pairs = [*PAIRS, *HELD[:3], HELD[0], (HELD[1][0], ""), ("", "leer")]
     write_text(tmp_path / "train", pairs)
     lines: list[str] = []
-    prepared = prepare_text(config, lines.append)
+    prepared = prepare_text(config, clean_text, lines.append)
     assert held_out(config) == HELD
     (line,) = [line for line in lines if line.startswith("no --valid")]
     passed_over = 5 + holds_out("", HELD_OUT_SHARE)
@@ -80,4 +81,4 @@ def test_where_cleaning_leaves_only_what_is_held_out_a_validation_text_is_asked_
 ) -> None:
     write_text(tmp_path / "train", [*HELD * 25, ("", "leer")])
     with pytest.raises(DragomanError, match="--valid"):
-        prepare_text(config)
+        prepare_text(config, clean_text)

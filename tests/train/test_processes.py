@@ -18,6 +18,7 @@ import pytest
 
 from dragoman import train as train_module
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.preprocess import prepare_text
 from dragoman.train import build_validate, run_training
 from dragoman.training.distributed import Processes
@@ -47,7 +48,7 @@ class Pretended(Processes):
 
 def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: Path, tmp_path: Path) -> None:
     config = configure(text, str(tmp_path / "run"))
-    folder, pairs = ModelFolder.load(parent), prepare_text(config).valid_pairs[:11]
+    folder, pairs = ModelFolder.load(parent), prepare_text(config, clean_text).valid_pairs[:11]
     alone = build_validate(config, folder, pairs)(folder.model, False)
     halves: list[Any] = []
 

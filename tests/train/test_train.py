@@ -15,6 +15,7 @@ import torch
 
 from dragoman import train as train_module
 from dragoman.cli.main import main
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.preprocess import prepare_text
 from tests.training.small_runs import configure, hold, records, same, write_corpus
@@ -210,7 +211,7 @@ def test_changed_settings_are_refused_by_name(begun: Path, run: Callable[..., En
 
 def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tmp_path: Path) -> None:
     config = configure(text, str(tmp_path / "run"))
-    prepared = prepare_text(config)
+    prepared = prepare_text(config, clean_text)
 
     def weights(seed: int) -> dict[str, torch.Tensor]:
         torch.rand(seed + 7)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dragoman.checkpoint import Direction, ModelFolder, list_checkpoints, read_weights
 from dragoman.config import BOS, EOS, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
 from dragoman.text.preprocess import prepare_text
@@ -70,7 +71,7 @@ def configure(folder: Path, out: str = "run", **changes: Any) -> TrainConfig:
 
 def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
     """A trainer whose validations report these BLEU scores, the last one for ever."""
-    text = prepare_text(config)
+    text = prepare_text(config, clean_text)
     torch.manual_seed(config.seed)
     sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
     folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, Direction("en", "xx"))

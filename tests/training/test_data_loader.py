@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, ConfigError, ModelConfig, OptimizerConfig, TextConfig, TrainConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import Batch, collate, plan_epoch
 from dragoman.text.dataset import TokenStore
 from dragoman.text.preprocess import PreparedText, prepare_text
@@ -167,7 +168,7 @@ def test_who_has_nothing_to_do_keeps_step_with_a_single_sentence() -> None:
 def text(tmp_path_factory: pytest.TempPathFactory) -> PreparedText:
     folder = tmp_path_factory.mktemp("text")
     write_corpus(folder)
-    return prepare_text(small_run(folder))
+    return prepare_text(small_run(folder), clean_text)
 
 
 def cut_anew(

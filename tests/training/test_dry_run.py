@@ -15,6 +15,7 @@ from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
 from dragoman.cli.reproduce import Recipe
 from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import plan_epoch
 from dragoman.text.preprocess import prepare_text
 from dragoman.training import dry_run as rehearsal
@@ -30,7 +31,7 @@ CPU = torch.device("cpu")
 
 def rehearsed(folder: Path, **changes: object) -> Rehearsal:
     config = configure(folder, **changes)
-    text = prepare_text(config)
+    text = prepare_text(config, clean_text)
     sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
     return rehearse(config, replace(config.model, **sizes), text.train, CPU, lambda line: None)
 

@@ -10,6 +10,7 @@ import pytest
 
 from dragoman import checkpoint
 from dragoman.config import DragomanError
+from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.preprocess import prepare_text
 from dragoman.train import rehearse_training, run_training
 from dragoman.training import ownership
@@ -124,7 +125,7 @@ def test_every_file_that_restart_removes_is_looked_at() -> None:
 
 def test_prepared_text_is_known_by_its_files(text: Path) -> None:
     config = configure(text)
-    prepare_text(config)
+    prepare_text(config, clean_text)
     assert ownership._is_prepared(Path(config.out, "data"))
     assert ownership._is_report(Path(config.out, "check.json"))
     assert json.loads(Path(config.out, "check.json").read_text())["usable"]

@@ -1,0 +1,95 @@
+"""Which pairs of a run's training text to leave out: the cleaning settings, applied to what the corpus check found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.config import CHECK_FILE, DragomanError, TrainConfig
+from dragoman.corpus_check.check import examine_text
+from dragoman.corpus_check.issues import Finding
+from dragoman.corpus_check.reasons import Flag
+from dragoman.runtime.console import Report
+from dragoman.runtime.files import write_atomically
+from dragoman.text.corpus import read_pairs
+from dragoman.text.preprocess import Cleaning
+
+_SETTINGS = {
+    "overlap": (Flag.OVERLAP, "also in the validation or test text"),
+    "duplicates": (Flag.DUPLICATE, "duplicates"),
+    "near_duplicates": (Flag.NEAR_DUPLICATE, "near duplicates"),
+    "copies": (Flag.COPY, "copies of the source"),
+    "ratio": (Flag.RATIO, "of unlike lengths"),
+    "characters": (Flag.CHARACTERS, "with broken characters"),
+    "language": (Flag.LANGUAGE, "in a wrong language"),
+}
+"""The settings of CleaningConfig: the flag that each acts on, and what the pairs are called."""
+_NEVER_HELD_OUT = Flag.OVERLAP | Flag.EMPTY | Flag.DUPLICATE  # even if cleaning lets them pass
+_PAIRS_BETWEEN_REPORTS = 500_000
+
+
+def clean_text(config: TrainConfig, report: Report) -> Cleaning:
+    """Check the training text of a run, report what is wrong with it, and decide which pairs to leave out.
+
+    The result of the check is written to the run's folder.
+
+    Raises:
+        DragomanError: a text can't be read or is empty, or cleaning leaves no pair.
+    """
+    report("examining the training text")
+    told = 0
+
+    def tell(examined: int, pairs: int) -> None:
+        nonlocal told
+        if pairs and examined - told >= _PAIRS_BETWEEN_REPORTS:
+            told = examined
+            report(f"examined {examined:,} of {pairs:,} pairs")
+
+    diagnosis = examine_text(config.train, config.source, config.target, config.valid, config.test, progress=tell)
+    path = Path(config.out) / CHECK_FILE
+    write_atomically(path, json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1).encode())
+    if not diagnosis.usable:
+        _refuse(config)
+    _warn(diagnosis.findings, path, report)
+    chosen = [_SETTINGS[name] for name in _SETTINGS if getattr(config.clean, name)]
+    counts = {reason: int(np.count_nonzero(diagnosis.flags & flag)) for flag, reason in chosen}
+    reasons = {reason: count for reason, count in counts.items() if count}
+    unwanted = Flag(0)
+    for flag, _ in chosen:
+        unwanted |= flag
+    left_out = (diagnosis.flags & unwanted) != 0
+    if left_out.all():
+        parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+        overlap = reasons.get(_SETTINGS["overlap"][1]) == diagnosis.pairs
+        cure = "for --valid or --test; without --valid some pairs are held out" if overlap else "or less --clean"
+        raise DragomanError(
+            f"{', '.join(config.train)}: cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts}); give other "
+            f"text {cure}"
+        )
+    return Cleaning(left_out, (diagnosis.flags & (unwanted | _NEVER_HELD_OUT)) != 0, reasons)
+
+
+def _refuse(config: TrainConfig) -> None:
+    """Read all texts strictly, which raises what is wrong with one of them, and refuse one without a pair."""
+    for name, texts in (("training", config.train), ("validation", config.valid), ("test", config.test)):
+        pairs = read_pairs(texts, config.source, config.target)
+        usable = sum(1 for pair in pairs if all(map(str.strip, pair)))  # to the end, where there may be damage
+        if texts and not usable:
+            raise DragomanError(f"{', '.join(texts)}: no sentence pair; the {name} text is empty")
+
+
+def _warn(findings: Iterable[Finding], path: Path, report: Report) -> None:
+    """Report errors with all that the check says about them, warnings in one line, and notes not at all."""
+    warnings = []
+    for finding in findings:
+        unit = finding.unit if finding.count != 1 else finding.unit.removesuffix("s")
+        if finding.severity == "error":
+            words = " ".join(filter(None, [finding.detail, finding.advice]))
+            report(f"warning: {finding.reason} in the {finding.text} text ({finding.count:,} {unit}): {words}")
+        elif finding.severity == "warning":
+            warnings.append(f"{finding.reason} ({finding.count:,} {unit} of the {finding.text} text)")
+    if warnings:
+        report(f"found in the text: {', '.join(warnings)}; see {path}")
