@@ -24,7 +24,7 @@ SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 LIST_FILE, TARGET_LIST_FILE = "vocabulary.json", "target_vocabulary.json"
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """How the subwords with the ids 0 to 3 are spelt."""
-MOST_CHARACTERS = 16
+MAX_SUBWORD_CHARACTERS = 16
 """Characters of the longest subwords that are learned."""
 _FIRST_LEARNED = len(SPECIALS) + 256  # the bytes
 _LEARNING_THREADS = 16  # SentencePiece's default; unigram models depend on it, so it must not depend on the machine
@@ -204,7 +204,7 @@ def learn_subwords(lines: Iterable[str], config: TextConfig, vocab_size: int | N
             bos_id=BOS,
             eos_id=EOS,
             max_sentence_length=16_384,
-            max_sentencepiece_length=MOST_CHARACTERS,
+            max_sentencepiece_length=MAX_SUBWORD_CHARACTERS,
             num_threads=_LEARNING_THREADS,
             minloglevel=2,
         )

@@ -297,14 +297,14 @@ def test_a_store_in_which_a_bit_has_turned_is_none(name: str, vocabulary: Vocabu
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(DragomanError, match="no complete token store"):
+    with pytest.raises(DragomanError, match="not a complete token store"):
         TokenStore(tmp_path / "store")
 
 
 def test_a_description_that_is_nested_without_end_is_none(vocabulary: Vocabulary, tmp_path: Path) -> None:
     build_store(PAIRS, vocabulary, tmp_path / "store", 50)
     (tmp_path / "store" / "store.json").write_text("[" * 100_000)
-    with pytest.raises(DragomanError, match="no complete token store"):
+    with pytest.raises(DragomanError, match="not a complete token store"):
         TokenStore(tmp_path / "store")
 
 
