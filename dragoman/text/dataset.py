@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -163,7 +163,7 @@ def build_store(
 def _write_pairs(
     pairs: Iterable[Pair],
     vocabulary: Vocabulary,
-    files: dict[str, IO[bytes]],
+    files: Mapping[str, IO[bytes]],
     dtype: np.dtype[np.integer],
     max_length: int,
     progress: Callable[[int], None],

@@ -199,6 +199,13 @@ def test_a_cut_model_is_damaged(keep: int, model: SubwordModel) -> None:
         SubwordModel(model.serialized[:keep], "here.model")
 
 
+def test_a_model_with_a_subword_that_is_not_utf8_is_damaged(model: SubwordModel) -> None:
+    for piece, damage in (("▁cat".encode(), b"\xe2\x96\xffcat"), (b"<0x41>", b"<0\xff41>")):
+        assert piece in model.serialized
+        with pytest.raises(DragomanError, match="damaged"):
+            SubwordModel(model.serialized.replace(piece, damage))
+
+
 def test_other_bytes_are_no_model() -> None:
     with pytest.raises(DragomanError, match="SentencePiece"):
         SubwordModel(b"\x89PNG\r\n\x1a\n" * 20)
