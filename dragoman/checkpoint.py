@@ -37,40 +37,39 @@ from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FI
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 EXPORT_FILE = "dragoman.json"
-"""In folders that were exported for other libraries: what they say of themselves."""
-CHECKPOINTS = "checkpoints"
-METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
-RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
-HELD_OUT = "heldout"
-"""Prefix of the text that a run without validation text holds out."""
+"""Marks a folder that was exported for another library."""
 VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
-"""What a vocabulary can have; never all of it."""
+"""Every file that a vocabulary can have; none has all of them."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
-"""What a model folder can have; never all of it."""
+"""Every file that a model folder can have; none has all of them."""
+CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"
+METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
 RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE)
+RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
+"""With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
+
 AVERAGE_FACT = "average of"
-"""Among a model's facts: which checkpoints it is the mean of."""
+"""Among a model's facts: the checkpoints that it is the mean of."""
 RUN_FACT = "whole run"
-"""Among a model's facts: what the run that it is from took in all."""
+"""Among a model's facts: what its training run took as a whole, with the next three."""
 SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings (SHA-256)", "validation text (SHA-256)", "changed on the way"
-"""Among those of the run: a digest of its settings, what chose among its models, and what was not so at its start."""
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
-"""Among a model's facts: those that do not hold for a model made from it."""
+"""Facts that do not hold for a model made from this one."""
 TEXT_FACT = "training text (SHA-256)"
-"""Among a model's facts: the fingerprint of what it learned from."""
+"""Among a model's facts: the fingerprint of its training text."""
 LONGEST_FACT = "longest training side"
-"""Among a model's facts: most subwords of a training sentence, the end included."""
+"""Among a model's facts: the number of subwords of the longest training sentence, `</s>` included."""
 LONGEST_UNKNOWN = 128
-"""What stands for it where a model from elsewhere does not say: few sentences are longer."""
+"""Assumed for it in models from elsewhere: few sentences are longer."""
 IMPORTED_FACT = "imported from"
-"""Among a model's facts: the folder that another toolkit's model came from."""
+"""Among a model's facts: the folder of another toolkit's model that it was imported from."""
 _CODE = re.compile(r"[^\s/\\\"'`]+")
-_MOST_POSITIONS = 2**29  # numbers in a table of positions, two gigabytes: who says more is damaged
+_FLOATING = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 @dataclass(frozen=True)
 class Direction:
-    """What a model folder translates, and what is known about how it came to be."""
+    """What a model folder translates, and what is known about the model."""
 
     source: str
     """Source language code."""
@@ -80,7 +79,7 @@ class Direction:
     """Training data fingerprint, steps, scores with their signatures, …; JSON values only."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no code: codes go into the names of files and into programs."""
+        """Check the codes, which go into the names of files and into programs."""
         for code in (self.source, self.target):
             if not (isinstance(code, str) and code.isprintable() and _CODE.fullmatch(code)):
                 raise ConfigError(f"{code!r} is no language code")
@@ -124,9 +123,9 @@ class ModelFolder:
         return ModelFolder(model, vocabulary, direction)
 
     def save(self, folder: Path) -> None:
-        """Write the model folder, as write_together does; the weights come last: only with them it is a model.
+        """Write the model folder, all files or none; subword models of an earlier model there are removed.
 
-        Subword models that were there before go: what is beside the weights is theirs.
+        The weights are written last: without them the folder is no model.
 
         Raises:
             DragomanError: the folder can't be written; its earlier files are intact.
@@ -139,11 +138,10 @@ class ModelFolder:
             (folder / name).unlink(missing_ok=True)
 
     def save_description(self, folder: Path) -> None:
-        """Write only what is known about the model, beside the weights that are there; errors as for save."""
+        """Write config.json and the model card beside the weights that are there; errors as for save."""
         write_together({folder / name: content for name, content in self._description().items()})
 
     def _description(self) -> dict[str, bytes]:
-        """The content of the files that are meant for reading."""
         settings = {
             "model_type": "dragoman",
             "source": self.direction.source,
@@ -152,9 +150,8 @@ class ModelFolder:
             "facts": self.direction.facts,
             "checksums": {name: _sha256(content) for name, content in self.vocabulary.files().items()},
         }
-        card = self._card().encode()
-        content = json.dumps(settings | {"card": _sha256(card)}, indent=2, ensure_ascii=False) + "\n"
-        return {CONFIG_FILE: content.encode(), CARD_FILE: card}
+        content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+        return {CONFIG_FILE: content.encode(), CARD_FILE: self._card().encode()}
 
     def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
         """The same model with more known about it."""
@@ -163,7 +160,7 @@ class ModelFolder:
     def identity(self) -> dict[str, Any]:
         """What can't change while weights keep their meaning: the shape of the model, and its subwords."""
         subwords = b"".join(self.vocabulary.files().values())
-        return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
+        return {"model": self.model.config.shape(), "subwords": _sha256(subwords)}
 
     def in_a_sentence(self) -> str:
         """What the model is and where it is from."""
@@ -189,45 +186,25 @@ class ModelFolder:
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:
-    """The model of a folder, ready to work.
+    """Return the model of a folder in evaluation mode.
 
     Raises:
-        DragomanError: weights and configuration do not fit; an UnreadableError, if no memory holds such a model.
+        DragomanError: weights and configuration do not fit; an UnreadableError, if memory is too small for the model.
     """
+    width, path = config.d_model, folder / WEIGHTS_FILE
+    least = (config.num_encoder_layers + config.num_decoder_layers) * (4 * width + 2 * config.d_ff) * width
+    if least > sum(weight.numel() for weight in weights.values()):
+        raise DragomanError(f"{path}: smaller than the model that {CONFIG_FILE} describes")
     try:
-        if config.max_length * config.d_model > _MOST_POSITIONS:
-            raise MemoryError
-        model = _empty_model(config, weights, folder / WEIGHTS_FILE)
-    except (RuntimeError, TypeError, MemoryError):
-        raise UnreadableError(f"{folder}: its {CONFIG_FILE} speaks of a model beyond all memory") from None
-    put_weights(model, weights, folder / WEIGHTS_FILE)
+        model = Transformer(config)
+    except (RuntimeError, MemoryError):
+        raise UnreadableError(f"{folder}: its {CONFIG_FILE} describes a model larger than memory") from None
+    put_weights(model, weights, path)
     return model.eval()
 
 
-def _empty_model(config: ModelConfig, weights: dict[str, Tensor], path: Path) -> Transformer:
-    """A model without its weights, whose shapes are looked at first: a damaged configuration may ask for any memory."""
-    if _least_numbers(config) > sum(weight.numel() for weight in weights.values()):
-        encoder, decoder = (min(n, len(weights) + 1) for n in (config.num_encoder_layers, config.num_decoder_layers))
-        shape = replace(config, num_encoder_layers=encoder, num_decoder_layers=decoder)
-        with torch.device("meta"):  # takes a second, for what it imports
-            _require_fit(Transformer(shape), weights, path)
-    return Transformer(config)
-
-
-def _least_numbers(config: ModelConfig) -> int:
-    """What all matrices of a model hold; little is beside them."""
-    attention, network = 4 * config.d_model**2, 2 * config.d_model * config.d_ff
-    tables = 1 if config.share_embeddings else 2
-    tables += not config.tie_softmax
-    return (
-        config.num_encoder_layers * (attention + network)
-        + config.num_decoder_layers * (2 * attention + network)
-        + tables * min(config.source_vocab_size, config.target_vocab_size) * config.d_model
-    )
-
-
 def imported_from(facts: Any) -> str:
-    """The folder that a model of these facts, or the one that it was fine-tuned from, was imported from; else ""."""
+    """The folder that a model of these facts, or the one it was fine-tuned from, was imported from; otherwise ""."""
     while isinstance(facts, dict):
         if IMPORTED_FACT in facts:
             return str(facts[IMPORTED_FACT])
@@ -240,21 +217,25 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise DragomanError(f"{folder}: no such folder")
     if (folder / EXPORT_FILE).is_file():
-        raise DragomanError(f"{folder}: a model that was exported; give the model folder that it was made from")
+        raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
-        strange = f"not a model folder (it has no {CONFIG_FILE}); give the --out of a training run"
-        young = "has no model yet; continue its training run until it has validated once"
-        raise DragomanError(f"{folder}: {young if any((folder / CHECKPOINTS).glob('state-*.pt')) else strange}")
+        if any((folder / CHECKPOINTS).glob("state-*.pt")):
+            raise DragomanError(f"{folder}: has no model yet; continue its training run until it has validated once")
+        raise DragomanError(f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a training run")
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-        if (kind := settings["model_type"]) != "dragoman":
-            cure = f"; import it first: dragoman import {folder} --out MODEL" if kind == "marian" else ""
-            raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
+        settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kind = settings["model_type"]
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise DragomanError(f"{path}: damaged, or not a Dragoman configuration") from None
-    return settings  # type: ignore[no-any-return]
+    if kind != "dragoman":
+        cure = f"; import it first: dragoman import {folder} --out MODEL" if kind == "marian" else ""
+        raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
+    return settings
+
+
+# ---- weights
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
@@ -265,7 +246,7 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
 
 def _serialise(weights: dict[str, Tensor]) -> bytes:
     tensors = {name: weight.detach().float().cpu().contiguous() for name, weight in weights.items()}
-    return safetensors.torch.save(tensors, metadata={"format": "pt", "sha256": _digest(tensors)})
+    return safetensors.torch.save(tensors, {"sha256": _digest(tensors)})  # of several keys the order would be random
 
 
 def _sha256(content: bytes) -> str:
@@ -281,7 +262,7 @@ def _digest(tensors: dict[str, Tensor]) -> str:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read weights, and compare them with their checksum where the file has one.
+    """Read weights, and compare them with their checksum if the file has one.
 
     Raises:
         DragomanError: the file is missing, damaged or no safetensors file; an UnreadableError, if it may be whole.
@@ -320,26 +301,61 @@ def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> N
         path: where they come from, for messages.
 
     Raises:
-        DragomanError: they do not fit the model, or are no numbers.
+        DragomanError: they do not fit the model, or are not finite floating-point numbers; the model is unchanged.
     """
-    _require_fit(model, weights, path)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
-
-
-def _require_fit(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
     own = dict(model.named_parameters())
     if differing := sorted(own.keys() ^ weights.keys()):
         name = differing[0]
         problem = "is missing" if name in own else "is unknown to this model"
         raise DragomanError(f"{path}: the tensor {name} {problem}; the file does not fit its {CONFIG_FILE}")
     for name, parameter in own.items():
-        if parameter.shape != weights[name].shape:
-            shapes = f"{tuple(weights[name].shape)}, not {tuple(parameter.shape)}"
+        weight = weights[name]
+        if parameter.shape != weight.shape:
+            shapes = f"{tuple(weight.shape)}, not {tuple(parameter.shape)}"
             raise DragomanError(f"{path}: the tensor {name} is {shapes}; the file does not fit its {CONFIG_FILE}")
-        if not torch.isfinite(weights[name]).all():
+        if weight.dtype not in _FLOATING:
+            raise DragomanError(f"{path}: the tensor {name} is of {weight.dtype}, which no model of Dragoman has")
+        if not torch.isfinite(weight).all():
             raise DragomanError(f"{path}: the tensor {name} has values that are no numbers; take an earlier model")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(weights[name])
+
+
+def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
+    """The mean of several checkpoints' weights (section 6.1), with no more than two at a time beside the sum in memory.
+
+    Raises:
+        DragomanError: there is none, one is damaged, or they are of different models.
+    """
+    if not paths:
+        raise DragomanError("no checkpoints to average")
+    total = {name: weight.double() for name, weight in read_weights(paths[0]).items()}
+    for path in paths[1:]:
+        weights = read_weights(path)
+        if {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in total.items()}:
+            raise DragomanError(f"{path}: not a checkpoint of the same model as {paths[0]}")
+        for name, weight in weights.items():
+            total[name] += weight
+    return {name: (weight / len(paths)).float() for name, weight in total.items()}
+
+
+# ---- the folder of a run
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Where a run keeps the weights of one step."""
+    return folder / CHECKPOINTS / f"step-{step:08d}.safetensors"
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints that a run keeps, oldest first."""
+    return sorted(p for p in (folder / CHECKPOINTS).glob("step-*.safetensors") if re.fullmatch(r"step-\d+", p.stem))
+
+
+def learned_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints that a run has trained, oldest first, without the model that fine-tuning started from."""
+    return [path for path in list_checkpoints(folder) if path != checkpoint_path(folder, 0)]
 
 
 def refuse_folder_for_run(config: TrainConfig) -> None:
@@ -407,43 +423,5 @@ def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:
 
 def refuse_strange_folder(folder: Path) -> None:
     """Raise DragomanError where a run would write over, or --restart remove, what no run has written."""
-    if (folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file():
-        return
-    if in_the_way := [name for name in (*RUN_FOLDERS, *RUN_FILES) if (folder / name).exists()]:
-        raise DragomanError(
-            f"{folder}: is not the folder of a training run, but has {' and '.join(in_the_way[:2])}, which one would "
-            f"write over; choose another --out"
-        )
-
-
-def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of several checkpoints' weights (section 6.1), with no more than two at a time beside the sum in memory.
-
-    Raises:
-        DragomanError: there is none, one is damaged, or they are of different models.
-    """
-    if not paths:
-        raise DragomanError("no checkpoints to average")
-    total = {name: weight.double() for name, weight in read_weights(paths[0]).items()}
-    for path in paths[1:]:
-        weights = read_weights(path)
-        if {n: w.shape for n, w in weights.items()} != {n: w.shape for n, w in total.items()}:
-            raise DragomanError(f"{path}: not a checkpoint of the same model as {paths[0]}")
-        for name, weight in weights.items():
-            total[name] += weight
-    return {name: (weight / len(paths)).float() for name, weight in total.items()}
-
-
-def checkpoint_path(folder: Path, step: int) -> Path:
-    """Where a run keeps the weights of one step."""
-    return folder / CHECKPOINTS / f"step-{step:08d}.safetensors"
-
-
-def learned_checkpoints(folder: Path) -> list[Path]:
-    """Those that a run has trained, oldest first: without the model that a fine-tuning began with."""
-    return [path for path in list_checkpoints(folder) if path != checkpoint_path(folder, 0)]
-
-
-def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints that a run keeps, oldest first."""
-    return sorted(p for p in (folder / CHECKPOINTS).glob("step-*.safetensors") if re.fullmatch(r"step-\d+", p.stem))
+    if not ((folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file()):
+        refuse_to_overwrite(folder, written=(*RUN_FOLDERS, *RUN_FILES))

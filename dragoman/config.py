@@ -1,6 +1,6 @@
-"""Every setting of Dragoman: frozen dataclasses whose field texts are the command line's help.
+"""Every setting of Dragoman: frozen dataclasses whose field texts are the command line's help, and presets.
 
-Floor 0: imports nothing of the package and nothing heavy, so that `dragoman --help` answers at once.
+Imports nothing of the package and nothing heavy, so that `dragoman --help` answers at once.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 VERSION = "0.1.0"
+CHECK_FILE = "check.json"
+"""What the corpus check found in the text of a run, in the run's folder."""
 SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
-"""Of training: what its train.yaml does not keep."""
+"""Settings of training that its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
 CHECK_FILE = "check.json"
@@ -20,11 +22,11 @@ CHECK_FILE = "check.json"
 
 
 class DragomanError(Exception):
-    """A failure the user can cure: the message is one sentence naming the file, the place and the cure."""
+    """A failure that the user can cure: the message is one sentence naming the file, the place and the cure."""
 
 
 class UnreadableError(DragomanError):
-    """What is there can't be read now (permissions, memory, a disk that fails), though it may be whole."""
+    """A file that can't be read now (permissions, memory, a failing disk), though it may be whole."""
 
 
 class ConfigError(DragomanError, ValueError):
@@ -37,27 +39,24 @@ def require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
-def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ConfigError unless the value is one of the choices."""
-    require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+def require_between(settings: object, least: float, most: float, *names: str) -> None:
+    """Raise ConfigError unless each of these settings is a number from least to most."""
+    for name in names:
+        value = getattr(settings, name)
+        require(least <= value <= most, f"{name} must be between {least:,} and {most:,}, not {value}")
 
 
-def require_at_least(minimum: float, settings: dict[str, float]) -> None:
-    """Raise ConfigError unless every setting, by name, is at least the minimum."""
-    for name, value in settings.items():
-        require(value >= minimum, f"{name} must be at least {minimum}, not {value}")
-
-
-def require_probability(settings: dict[str, float]) -> None:
-    """Raise ConfigError unless every setting, by name, is at least 0 and less than 1."""
-    for name, value in settings.items():
+def require_fraction(settings: object, *names: str) -> None:
+    """Raise ConfigError unless each of these settings is at least 0 and less than 1."""
+    for name in names:
+        value = getattr(settings, name)
         require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:
-    """What two versions of nested settings disagree in, in words: "model.d_model was 512 and is 256".
+    """List what differs between two versions of nested settings: "model.d_model was 512 and is 256".
 
-    Settings that only one of them knows don't count, nor do those named in free.
+    Settings that only one of them has are left out, and those that `free` names.
     """
     found = []
     for name in [name for name in before if name in now and name not in free]:
@@ -98,7 +97,7 @@ class ModelConfig:
     share_embeddings: bool = True
     """One embedding for source and target (section 3.4); needs a joint vocabulary."""
     tie_softmax: bool = True
-    """Use the target embedding as the weights of the softmax layer, too (section 3.4)."""
+    """Use the target embedding also as the weights of the softmax layer (section 3.4)."""
     softmax_bias: bool = False
     """A bias for each target subword in the softmax layer, as Marian's models have; not in the paper."""
     max_length: int = 512
@@ -106,7 +105,7 @@ class ModelConfig:
     layer_norm_eps: float = 1e-5
     """Added to the variance in every LayerNorm."""
     init_gain: float = 1.0
-    """Gain of the Glorot-uniform initialisation of all matrices but the embeddings."""
+    """Gain of the Glorot-uniform initialisation of all matrices except the embeddings."""
     embedding_gain: float = 1.0
     """Gain of the embeddings' normal initialisation, with a standard deviation of 1 / √d_model."""
     source_vocab_size: int = 37_000
@@ -115,21 +114,20 @@ class ModelConfig:
     """Number of target subwords. Training sets it from the subword model."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible shapes."""
-        sizes = ("d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers", "max_length")
-        vocabularies = ("source_vocab_size", "target_vocab_size")
-        for name in (*sizes, *vocabularies):
+        """Check every setting: shapes also come from config.json, where nothing has checked their types."""
+        layers, vocabularies = ("num_encoder_layers", "num_decoder_layers"), ("source_vocab_size", "target_vocab_size")
+        for name in ("d_model", "d_ff", "num_heads", "max_length", *layers, *vocabularies):
             require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
-        require_choice("norm", self.norm, ("post", "pre"))
-        require_choice("positions", self.positions, ("interleaved", "halves", "learned"))
-        require_choice("activation", self.activation, ("relu", "gelu", "swish"))
-        for name in ("layer_norm_eps", "init_gain", "embedding_gain"):
-            require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
-        require_at_least(1, {name: getattr(self, name) for name in sizes})
-        require_at_least(4, {name: getattr(self, name) for name in vocabularies})
-        require_probability(
-            {name: getattr(self, name) for name in ("dropout", "attention_dropout", "activation_dropout")}
-        )
+        for name, choices in _MODEL_CHOICES.items():
+            value = getattr(self, name)
+            require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        require_between(self, 1, 2**20, "d_model", "d_ff", "num_heads")
+        require_between(self, 1, 1000, *layers)
+        require_between(self, 1, 2**16, "max_length")
+        require_between(self, 4, 2**24, *vocabularies)
+        require_between(self, 0, 0.99, "dropout", "attention_dropout", "activation_dropout")
+        require_between(self, 1e-12, 1, "layer_norm_eps")
+        require_between(self, 1e-6, 100, "init_gain", "embedding_gain")
         require(
             self.d_model % self.num_heads == 0,
             f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})",
@@ -149,8 +147,15 @@ class ModelConfig:
         return self.d_model // self.num_heads
 
     def shape(self) -> dict[str, Any]:
-        """What weights are made for: every setting but the rates of dropout and how weights begin."""
+        """The settings that weights depend on: all except the rates of dropout and the initialisation."""
         return {name: value for name, value in asdict(self).items() if not name.endswith(("dropout", "_gain"))}
+
+
+_MODEL_CHOICES = {
+    "norm": ("post", "pre"),
+    "positions": ("interleaved", "halves", "learned"),
+    "activation": ("relu", "gelu", "swish"),
+}
 
 
 @dataclass(frozen=True)
@@ -166,25 +171,22 @@ class TextConfig:
     character_coverage: float = 0.9995
     """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
-    """SentencePiece's normalisation rule. identity keeps every character, but for spaces in a row and around
+    """SentencePiece's normalisation rule. identity keeps every character, except repeated spaces and those around
     the text."""
     sample_lines: int = 1_000_000
     """Learn the subwords from at most this many lines, drawn at random from both languages."""
     max_length: int = 200
     """Leave out training pairs with a side of more subwords than this."""
     subword_dropout: float = 0.0
-    """BPE-dropout (Provilkov et al., 2020): probability of leaving out a merge when training reads a sentence, so
-    that it meets words in many spellings; for small texts. 0 is off."""
+    """BPE-dropout (Provilkov et al., 2020), for small texts: probability of leaving out a merge when training reads a
+    sentence, so that the model sees words in many segmentations. 0 is off."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require_at_least(300, {"vocab_size (256 of the subwords are the bytes)": self.vocab_size})
-        require_at_least(1, {"sample_lines": self.sample_lines, "max_length": self.max_length})
-        require(
-            0.9 <= self.character_coverage <= 1.0,
-            f"character_coverage must be between 0.9 and 1, not {self.character_coverage}",
-        )
-        require_probability({"subword_dropout": self.subword_dropout})
+        """Check every setting."""
+        require_between(self, 300, 2**20, "vocab_size")  # 256 of the subwords are the bytes
+        require_between(self, 1, 10**9, "sample_lines", "max_length")
+        require_between(self, 0.9, 1, "character_coverage")
+        require_fraction(self, "subword_dropout")
         require(
             not self.subword_dropout or self.subwords == "bpe", "subword_dropout leaves out merges: set subwords to bpe"
         )
@@ -192,18 +194,18 @@ class TextConfig:
 
 @dataclass(frozen=True)
 class CleaningConfig:
-    """Which pairs of the training text are left out. Empty ones and those beyond text.max_length always are."""
+    """Which pairs of the training text are left out. Empty pairs and those beyond text.max_length always are."""
 
     overlap: bool = True
     """Pairs that are also in the validation or test text."""
     duplicates: bool = False
-    """All but the first of equal pairs."""
+    """All except the first of equal pairs."""
     near_duplicates: bool = False
-    """All but the first of pairs that differ in case, digits, spaces and punctuation alone."""
+    """All except the first of pairs that differ only in case, digits, spaces and punctuation."""
     copies: bool = False
     """Pairs whose target is the source."""
     ratio: bool = False
-    """Pairs with one side far longer than the other, judged by what is usual in this text."""
+    """Pairs with one side far longer than the other, compared with the rest of this text."""
     characters: bool = False
     """Pairs with control characters, NUL, exotic line breaks or signs of a wrong encoding."""
     language: bool = False
@@ -219,13 +221,13 @@ class OptimizerConfig:
     accumulate: int = 1
     """Number of batches whose gradients make one step."""
     schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
-    """After the linear warm-up: the paper's formula (equation 3), the same form through a given peak_lr, or a
-    straight line or half a cosine down to zero at the end of the run (max_steps or max_minutes). These two fall from
-    peak_lr at the very first step, and the warm-up multiplies them."""
+    """After the linear warm-up: the paper's formula (equation 3); the same form through a given peak_lr; or a
+    straight line or half a cosine down to zero at the end of the run (max_steps or max_minutes). The last two fall from
+    peak_lr at the first step, and the warm-up multiplies them."""
     lr_scale: float = 1.0
     """Multiplies the paper's schedule."""
     peak_lr: float = 1e-3
-    """Learning rate at the end of the warm-up (linear and cosine have begun to fall by then); not for the paper's."""
+    """Learning rate at the end of the warm-up (linear and cosine have started to fall by then); unused by paper."""
     warmup_steps: int = 4000
     """Steps of linear warm-up (section 5.3)."""
     beta1: float = 0.9
@@ -237,32 +239,31 @@ class OptimizerConfig:
     weight_decay: float = 0.0
     """Decoupled weight decay (AdamW); the paper has none."""
     clip_norm: float = 1.0
-    """Scale the gradient down to this norm when it is longer; 0 leaves it as it is."""
+    """Scale a gradient with a larger norm down to this norm; 0 is off."""
     label_smoothing: float = 0.1
     """ε_ls: probability spread evenly over the vocabulary (section 5.4)."""
     r_drop: float = 0.0
-    """α of R-Drop (Liang et al., 2021): every sentence goes through the model twice, with other dropout, and both
-    predictions are drawn together; for small texts. It doubles the time of a step; 0 is off."""
+    """α of R-Drop (Liang et al., 2021), for small texts: every sentence goes through the model twice, with different
+    dropout, and a KL penalty pulls both predictions together. It doubles the time of a step; 0 is off."""
     ema_decay: float = 0.0
-    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999, in place of the
+    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999, instead of the
     weights themselves; 0 is off."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require_at_least(1, {name: getattr(self, name) for name in ("batch_tokens", "accumulate", "warmup_steps")})
-        require_at_least(0, {name: getattr(self, name) for name in ("weight_decay", "clip_norm", "r_drop")})
-        names = ("beta1", "beta2", "label_smoothing", "ema_decay")
-        require_probability({name: getattr(self, name) for name in names})
-        for name in ("lr_scale", "peak_lr", "epsilon"):
-            require(getattr(self, name) > 0, f"{name} must be greater than 0, not {getattr(self, name)}")
+        """Check every setting."""
+        require_between(self, 1, 10**9, "batch_tokens", "accumulate", "warmup_steps")
+        require_between(self, 1e-12, 1000, "lr_scale", "peak_lr")
+        require_between(self, 1e-30, 1, "epsilon")
+        require_between(self, 0, 10**6, "weight_decay", "clip_norm", "r_drop")
+        require_fraction(self, "beta1", "beta2", "label_smoothing", "ema_decay")
 
 
 @dataclass(frozen=True)
 class SearchConfig:
-    """How the decoder looks for a translation (section 6.1)."""
+    """How the decoder searches for a translation (section 6.1)."""
 
     beam: int = 4
-    """Hypotheses kept at each step; 1 is greedy search, which the length penalty does not change."""
+    """Hypotheses kept at each step; 1 is greedy search, where the length penalty has no effect."""
     length_penalty: float = 0.6
     """α of Wu et al. (2016), equation 14: scores are divided by ((5 + length) / 6)^α."""
     n_best: int = 1
@@ -274,38 +275,43 @@ class SearchConfig:
     batch_tokens: int = 8192
     """Budget of one batch: sentences × beam × longest source."""
     long: Literal["split", "truncate", "error"] = "split"
-    """Lines that are too long: split those longer than any in training at sentence ends and join the translations;
-    or, of lines longer than the model takes (its max_length), cut off the end and say so, or stop with an error."""
+    """What to do with long lines. split: split lines longer than any in training at sentence ends, and join the
+    translations. truncate, error: cut off the end of a line longer than the model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require_choice("long", self.long, ("split", "truncate", "error"))
-        require_at_least(1, {name: getattr(self, name) for name in ("beam", "n_best", "max_length", "batch_tokens")})
-        require_at_least(0, {"min_length": self.min_length, "length_penalty": self.length_penalty})
+        """Check every setting."""
+        require(
+            self.long in ("split", "truncate", "error"), f"long must be split, truncate or error, not {self.long!r}"
+        )
+        require_between(self, 1, 1000, "beam", "n_best")
+        require_between(self, 0, 10, "length_penalty")
+        require_between(self, 0, 10**9, "min_length")
+        require_between(self, 1, 10**9, "max_length", "batch_tokens")
         require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
 
 
 @dataclass(frozen=True)
 class ValidationConfig:
-    """When and how a training run looks at itself, and what it keeps."""
+    """When and how a training run is validated, and which checkpoints it keeps."""
 
     every: int = 500
     """Steps between validations; each also saves a checkpoint."""
     metric: Literal["bleu", "chrf", "loss"] = "bleu"
-    """What "best" means."""
+    """The metric that decides which model is the best."""
     beam: int = 1
     """Beam for translating the validation text during training."""
     max_lines: int = 1000
-    """Translate at most this many lines; the loss is always computed on all of them."""
+    """Translate at most this many lines; the loss is computed on all of them."""
     patience: int = 10
-    """Stop after this many validations without a better score; 0 never stops early."""
+    """Stop after this many validations without improvement; 0 is off."""
     keep_last: int = 5
-    """Checkpoints kept; their average competes with the best one when the run ends (section 6.1)."""
+    """Number of checkpoints to keep; at the end of the run their average competes with the best one (section 6.1)."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require_at_least(1, {name: getattr(self, name) for name in ("every", "beam", "max_lines", "keep_last")})
-        require_at_least(0, {"patience": self.patience})
+        """Check every setting."""
+        require_between(self, 1, 10**9, "every", "max_lines", "keep_last")
+        require_between(self, 1, 1000, "beam")
+        require_between(self, 0, 10**9, "patience")
 
 
 @dataclass(frozen=True)
@@ -325,9 +331,9 @@ class TrainConfig:
     """Validation text, as in --train. Without it, pairs are held out of the training text, by distinct source
     sentence, and written to OUT/heldout."""
     test: list[str] = field(default_factory=list)
-    """Test text, as in --train: training takes care not to see its pairs, and does nothing else with it."""
+    """Test text, as in --train. Its pairs are left out of the training text; it is used for nothing else."""
     from_: str = ""
-    """Fine-tune this model folder instead of beginning with random weights; its shape and its subwords are kept."""
+    """Fine-tune this model folder instead of starting from random weights. Its shape and its subwords are kept."""
     preset: Literal["tiny", "small", "base", "big"] = "base"
     """Starting values for the settings below: tiny and small for tens of thousands of sentence pairs, base and big
     (the paper's) for millions."""
@@ -342,18 +348,18 @@ class TrainConfig:
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 where the processor multiplies it faster."""
+    """auto takes bf16 on processors that multiply it faster."""
     save_minutes: float = 10.0
-    """Save the state of the run at least this often, beside every validation; what a crash can cost."""
+    """Minutes between saves of the run's state, in addition to every validation: the most work a crash can lose."""
     log_every: int = 10
     """Steps between the training losses in metrics.jsonl and TensorBoard."""
     restart: bool = False
-    """Throw away what an earlier run left in OUT and begin again."""
+    """Remove the earlier run in OUT and start again."""
     accept_changes: bool = False
     """Continue the run in OUT although its settings or its text have changed since."""
     dry_run: bool = False
-    """Prepare the text, which stays in OUT for the run itself, make a few steps on a model that nobody keeps, and say
-    what the run would take: memory and time."""
+    """Say how much memory and time the run would take, after a few steps on a model that is not kept. The prepared
+    text stays in OUT for the run itself."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The Transformer."""
     text: TextConfig = field(default_factory=TextConfig)
@@ -366,13 +372,13 @@ class TrainConfig:
     """The validation."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values and combinations."""
+        """Check every setting and their combinations."""
         require(bool(self.train), "train needs at least one text")
-        require(self.seed < 2**63, f"seed must be below 2^63, not {self.seed}")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
-        require_at_least(0, {name: getattr(self, name) for name in ("max_minutes", "max_steps", "max_epochs", "seed")})
-        require_at_least(1, {"log_every": self.log_every})
-        require(self.save_minutes > 0, f"save_minutes must be greater than 0, not {self.save_minutes}")
+        require_between(self, 0, 2**63 - 1, "seed")
+        require_between(self, 0, 10**9, "max_minutes", "max_steps", "max_epochs")
+        require_between(self, 1e-6, 10**9, "save_minutes")
+        require_between(self, 1, 10**9, "log_every")
         require(
             self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
             f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",
@@ -402,9 +408,9 @@ def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> 
     }
 
 
-# The paper's warm-up of 4,000 steps is longer than many a run on tens of thousands of sentences. And sub-layers that
-# begin with little to say let post-norm layers learn sooner. With smaller embeddings small
-# translated better (docs/results.md), probably because a rare subword keeps much of what it begins with: noise.
+# The paper's warm-up of 4,000 steps is longer than many runs on tens of thousands of sentences. Smaller initial weights
+# let post-norm layers learn sooner. With smaller initial embeddings `small` translated better (docs/results.md),
+# probably because a rare subword keeps much of its initial noise.
 _SHORT_RUN = {"model.init_gain": 0.5, "optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -424,7 +430,7 @@ FINE_TUNING: dict[str, Any] = {
     "optimizer.batch_tokens": 4096,
     "validation.every": 100,
 }
-"""What --from changes of these starting values: gentle steps, looked at often."""
+"""Starting values with --from: small steps and frequent validations."""
 
 
 def model_preset(name: str) -> ModelConfig:

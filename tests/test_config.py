@@ -1,18 +1,19 @@
-"""Settings: the defaults are the paper's, and what is impossible is refused by name."""
+"""Settings and presets: the defaults are the paper's, and what is impossible is refused by name."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, fields, is_dataclass
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.config import (
+    FINE_TUNING,
+    PRESETS,
     CleaningConfig,
     ConfigError,
-    DragomanError,
     ModelConfig,
     OptimizerConfig,
     SearchConfig,
@@ -20,34 +21,42 @@ from dragoman.config import (
     TrainConfig,
     ValidationConfig,
     differences,
+    model_preset,
 )
 
 RUN: dict[str, Any] = {"source": "en", "target": "de", "train": ["text"], "out": "out"}
 
 IMPOSSIBLE: list[tuple[type, str, list[Any]]] = [
-    *((ModelConfig, name, [0, -1]) for name in ("d_model", "d_ff", "num_heads", "max_length")),
-    *((ModelConfig, name, [0, -1]) for name in ("num_encoder_layers", "num_decoder_layers")),
-    *((ModelConfig, name, [0, 3]) for name in ("source_vocab_size", "target_vocab_size")),
-    *((ModelConfig, n, [-0.1, 1.0, 2, math.nan]) for n in ("dropout", "attention_dropout", "activation_dropout")),
+    *((ModelConfig, name, [0, 10**12, 8.0, True]) for name in ("d_model", "d_ff", "num_heads", "max_length")),
+    *((ModelConfig, name, [0, 10**6]) for name in ("num_encoder_layers", "num_decoder_layers")),
+    *((ModelConfig, name, [3, 2**31]) for name in ("source_vocab_size", "target_vocab_size")),
+    *((ModelConfig, n, [-0.1, 1.0, math.nan]) for n in ("dropout", "attention_dropout", "activation_dropout")),
+    (ModelConfig, "layer_norm_eps", [0.0, -1.0, math.nan]),
+    *((ModelConfig, name, [0.0, math.inf]) for name in ("init_gain", "embedding_gain")),
     (ModelConfig, "num_heads", [7]),
     (ModelConfig, "d_model", [17]),
-    (TextConfig, "vocab_size", [0, 256, 299]),
-    (TextConfig, "character_coverage", [0.0, 0.89, 1.01, math.nan]),
-    (TextConfig, "sample_lines", [0]),
-    (TextConfig, "max_length", [0]),
+    (ModelConfig, "norm", ["both"]),
+    (ModelConfig, "positions", ["rotary"]),
+    (ModelConfig, "activation", ["tanh"]),
+    (TextConfig, "vocab_size", [299, 2**31]),
+    (TextConfig, "character_coverage", [0.89, 1.01, math.nan]),
+    *((TextConfig, name, [0]) for name in ("sample_lines", "max_length")),
+    (TextConfig, "subword_dropout", [-0.1, 1.0]),
     *((OptimizerConfig, name, [0, -5]) for name in ("batch_tokens", "accumulate", "warmup_steps")),
-    *((OptimizerConfig, name, [0, -1e-3, math.nan]) for name in ("lr_scale", "peak_lr", "epsilon")),
-    *((OptimizerConfig, name, [-0.1, 1.0, math.nan]) for name in ("beta1", "beta2", "label_smoothing")),
-    *((OptimizerConfig, name, [-0.1, math.nan]) for name in ("weight_decay", "clip_norm")),
-    *((SearchConfig, name, [0, -1]) for name in ("beam", "n_best", "max_length", "batch_tokens")),
-    *((SearchConfig, name, [-1]) for name in ("min_length", "length_penalty")),
+    *((OptimizerConfig, name, [0, -1e-3, math.nan, math.inf]) for name in ("lr_scale", "peak_lr", "epsilon")),
+    *((OptimizerConfig, n, [-0.1, 1.0, math.nan]) for n in ("beta1", "beta2", "label_smoothing", "ema_decay")),
+    *((OptimizerConfig, name, [-0.1, math.inf]) for name in ("weight_decay", "clip_norm", "r_drop")),
+    *((SearchConfig, name, [0, 10**12]) for name in ("beam", "n_best", "max_length", "batch_tokens")),
+    (SearchConfig, "min_length", [-1]),
+    (SearchConfig, "length_penalty", [-1, 300, math.inf, math.nan]),
     (SearchConfig, "n_best", [5]),
+    (SearchConfig, "long", ["wrap"]),
     *((ValidationConfig, name, [0, -1]) for name in ("every", "beam", "max_lines", "keep_last")),
     (ValidationConfig, "patience", [-1]),
-    (SearchConfig, "long", ["wrap", ""]),
-    *((TrainConfig, name, [-1]) for name in ("max_minutes", "max_steps", "max_epochs", "seed")),
-    (TrainConfig, "log_every", [0, -1]),
-    (TrainConfig, "save_minutes", [0.0, -1.0, math.nan]),
+    *((TrainConfig, name, [-1, 2**64]) for name in ("max_minutes", "max_steps", "max_epochs", "seed")),
+    (TrainConfig, "max_minutes", [math.inf, math.nan]),
+    (TrainConfig, "log_every", [0]),
+    (TrainConfig, "save_minutes", [0.0, math.nan]),
     (TrainConfig, "train", [[]]),
     (TrainConfig, "source", [""]),
     (TrainConfig, "target", [""]),
@@ -59,13 +68,12 @@ def build(config: type, **values: Any) -> Any:
     return config(**((RUN if config is TrainConfig else {}) | values))
 
 
-@pytest.mark.parametrize(
-    ("config", "name", "value"), [(config, name, value) for config, name, values in IMPOSSIBLE for value in values]
-)
-def test_an_impossible_value_is_refused_by_the_name_of_its_field(config: type, name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"\b{name}\b") as error:
-        build(config, **{name: value})
-    assert "\n" not in str(error.value)
+@pytest.mark.parametrize(("config", "name", "values"), IMPOSSIBLE)
+def test_an_impossible_value_is_refused_by_the_name_of_its_field(config: type, name: str, values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(ConfigError, match=rf"\b{name}\b") as error:
+            build(config, **{name: value})
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +81,12 @@ def test_an_impossible_value_is_refused_by_the_name_of_its_field(config: type, n
     [
         (ModelConfig, {"d_model": 512, "num_heads": 6}, ["d_model", "num_heads", "512", "6"]),
         (ModelConfig, {"source_vocab_size": 100, "target_vocab_size": 200}, ["share_embeddings"]),
+        (TextConfig, {"subword_dropout": 0.1, "subwords": "unigram"}, ["subword_dropout", "bpe"]),
         (SearchConfig, {"beam": 3, "n_best": 4}, ["n_best", "beam", "3", "4"]),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="linear")}, ["linear", "max_steps", "max_minutes"]),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine")}, ["cosine", "max_steps", "max_minutes"]),
         (TrainConfig, {"text": TextConfig(vocabulary="separate")}, ["model.share_embeddings"]),
         (TrainConfig, {"text": TextConfig(max_length=512)}, ["text.max_length", "model.max_length", "512"]),
-        (TrainConfig, {"from_": "out"}, ["from", "out"]),
         (TrainConfig, {"from_": "elsewhere/../out/."}, ["from", "out"]),
     ],
 )
@@ -102,9 +110,9 @@ def test_settings_that_exclude_each_other_are_both_named(
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine"), "max_minutes": 0.1}),
         (TrainConfig, {"model": ModelConfig(share_embeddings=False), "text": TextConfig(vocabulary="separate")}),
         (TrainConfig, {"text": TextConfig(max_length=511)}),
+        (TrainConfig, {"from_": "other", "save_minutes": 1e-6, "log_every": 1, "seed": 2**63 - 1}),
         (OptimizerConfig, {"clip_norm": 0.0, "label_smoothing": 0.0, "beta1": 0.0}),
         (ValidationConfig, {"patience": 0}),
-        (TrainConfig, {"from_": "other", "save_minutes": 1e-6, "log_every": 1}),
     ],
 )
 def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) -> None:
@@ -112,53 +120,25 @@ def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) 
     assert all(getattr(built, name) == value for name, value in values.items())
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"norm": "both"},
-        {"positions": "rotary"},
-        {"activation": "tanh"},
-        {"layer_norm_eps": -1.0},
-        {"layer_norm_eps": math.nan},
-        {"init_gain": 0.0},
-        {"embedding_gain": 0.0},
-    ],
-)
-def test_an_impossible_choice_is_refused_where_no_command_line_stands_before_it(values: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(values))):
-        ModelConfig(**values)
-
-
-def test_a_config_error_is_both_an_error_of_dragoman_and_a_value_error() -> None:
-    with pytest.raises(ConfigError) as error:
-        ModelConfig(d_model=0)
-    assert isinstance(error.value, DragomanError)
-    assert isinstance(error.value, ValueError)
-
-
 # ---- the paper
 
 
-def test_the_defaults_are_the_base_model_of_the_paper() -> None:
-    model = ModelConfig()
+def test_the_defaults_are_those_of_the_paper() -> None:
+    model, optimizer, search = ModelConfig(), OptimizerConfig(), SearchConfig()
     assert (model.num_encoder_layers, model.num_decoder_layers, model.d_model, model.d_ff) == (6, 6, 512, 2048)
     assert (model.num_heads, model.d_k, model.dropout) == (8, 64, 0.1)
     assert (model.norm, model.activation, model.positions) == ("post", "relu", "interleaved")
     assert model.share_embeddings
     assert model.tie_softmax
     assert model.attention_dropout == model.activation_dropout == 0.0
-
-
-def test_the_defaults_are_the_optimisation_and_the_search_of_the_paper() -> None:
-    optimizer, search = OptimizerConfig(), SearchConfig()
     assert (optimizer.beta1, optimizer.beta2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
     assert (optimizer.schedule, optimizer.warmup_steps, optimizer.label_smoothing) == ("paper", 4000, 0.1)
     assert optimizer.weight_decay == 0
     assert (search.beam, search.length_penalty, search.max_length) == (4, 0.6, 50)
 
 
-def test_the_defaults_are_what_the_pages_and_the_recorded_results_suppose() -> None:
-    run = TrainConfig(source="en", target="de", train=["text"], out="out")
+def test_the_defaults_are_those_of_the_recorded_results() -> None:
+    run = build(TrainConfig)
     assert run.optimizer.clip_norm == 1.0
     assert (run.validation.metric, run.validation.patience, run.validation.keep_last) == ("bleu", 10, 5)
     assert (run.model.layer_norm_eps, run.model.max_length, run.text.max_length) == (1e-5, 512, 200)
@@ -174,7 +154,6 @@ ALL = [ModelConfig, TextConfig, CleaningConfig, OptimizerConfig, SearchConfig, V
 @pytest.mark.parametrize("config", ALL)
 def test_settings_cannot_be_changed_afterwards(config: type) -> None:
     built = build(config)
-    assert is_dataclass(built)
     name = fields(built)[0].name
     with pytest.raises(FrozenInstanceError):
         setattr(built, name, getattr(built, name))
@@ -182,7 +161,6 @@ def test_settings_cannot_be_changed_afterwards(config: type) -> None:
 
 def test_two_runs_share_no_list_of_texts() -> None:
     assert build(TrainConfig).valid is not build(TrainConfig).valid
-    assert build(TrainConfig).test is not build(TrainConfig).test
 
 
 def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:
@@ -192,19 +170,43 @@ def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:
         build(TrainConfig, from_=str(tmp_path / "link"), out=str(tmp_path / "out"))
 
 
-def test_only_what_would_flatter_the_scores_is_cleaned_unasked() -> None:
+def test_only_pairs_of_the_test_text_are_cleaned_by_default() -> None:
     clean = CleaningConfig()
     assert [field.name for field in fields(clean) if getattr(clean, field.name)] == ["overlap"]
 
 
-def test_the_shape_of_a_model_is_all_but_its_dropout_and_beginning() -> None:
+def test_the_shape_of_a_model_is_all_except_dropout_and_initialisation() -> None:
     model = ModelConfig(d_model=64, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
     names = {field.name for field in fields(ModelConfig)}
     left_out = {"dropout", "attention_dropout", "activation_dropout", "init_gain", "embedding_gain"}
     assert names - model.shape().keys() == left_out
     assert model.shape()["d_model"] == 64
     assert ModelConfig(dropout=0.5).shape() == ModelConfig().shape()
-    assert ModelConfig(num_heads=4).shape() != ModelConfig().shape()
+
+
+# ---- presets
+
+
+def test_presets_are_the_models_of_their_papers() -> None:
+    assert build(TrainConfig).preset == "base"
+    assert model_preset("base") == ModelConfig()
+    big, tiny = model_preset("big"), model_preset("tiny")
+    assert (big.num_encoder_layers, big.d_model, big.d_ff, big.num_heads, big.dropout) == (6, 1024, 4096, 16, 0.3)
+    assert (tiny.num_encoder_layers, tiny.d_model, tiny.d_ff, tiny.num_heads, tiny.dropout) == (4, 128, 256, 4, 0.3)
+    with pytest.raises(ConfigError, match="tiny, small, base, big"):
+        model_preset("huge")
+
+
+def test_rates_of_short_runs_are_those_of_the_recorded_results() -> None:
+    rates = {name: PRESETS[name].get("optimizer.peak_lr") for name in PRESETS}
+    assert rates == {"tiny": 4e-3, "small": 2e-3, "base": None, "big": None}
+
+
+@pytest.mark.parametrize("settings", [*PRESETS.values(), FINE_TUNING], ids=[*PRESETS, "fine-tuning"])
+def test_presets_set_only_settings_that_exist(settings: dict[str, Any]) -> None:
+    for key in settings:
+        group, field = key.split(".")
+        assert hasattr(getattr(build(TrainConfig), group), field)
 
 
 # ---- differences
@@ -232,8 +234,3 @@ BEFORE: dict[str, Any] = {"seed": 1, "out": "here", "from_": "a", "model": {"d_m
 )
 def test_differences_are_named_with_both_values(now: dict[str, Any], found: list[str]) -> None:
     assert differences(BEFORE, BEFORE | now, free=["out"]) == found
-
-
-def test_settings_that_only_one_side_knows_are_no_difference() -> None:
-    assert differences({"old": 1, "seed": 1}, {"seed": 1}) == []
-    assert differences({}, {"seed": 1}) == []

@@ -84,10 +84,3 @@ def test_nothing_is_refused_for_a_description_that_can_not_be_read(tmp_path: Pat
     for content in ("{", "[]", json.dumps({"source": "en"})):
         (tmp_path / EXPORT_FILE).write_text(content)
         refuse_to_replace(tmp_path, small_model(), "onnx")
-
-
-def test_the_card_of_a_model_folder_that_was_edited_stays(tmp_path: Path) -> None:
-    small_model().save(tmp_path)
-    (tmp_path / "README.md").write_text("my own words")
-    with pytest.raises(DragomanError, match=r"README\.md: was edited, and would be written over"):
-        refuse_to_replace(tmp_path, small_model())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dragoman.config import SearchConfig, require, require_at_least
+from dragoman.config import SearchConfig, require, require_between
 
 CONST = "const"
 """Key of a field's metadata: the value of its option when it is given without one."""
@@ -24,7 +24,7 @@ class AligningConfig(SearchConfig):
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         super().__post_init__()
-        require_at_least(0, {"alignment_layer": self.alignment_layer})
+        require_between(self, 0, 10**9, "alignment_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class TranslateConfig(AligningConfig):
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         super().__post_init__()
-        require_at_least(0, {"workers": self.workers})
+        require_between(self, 0, 10**9, "workers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +86,7 @@ class EvaluateConfig(SearchConfig):
     def __post_init__(self) -> None:
         """Refuse impossible values."""
         super().__post_init__()
-        require_at_least(0, {"workers": self.workers})
+        require_between(self, 0, 10**9, "workers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        require_at_least(0, {"length_penalty": self.length_penalty})
+        require_between(self, 0, 10, "length_penalty")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +175,7 @@ class AverageConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        require_at_least(1, {"last": self.last})
+        require_between(self, 1, 10**9, "last")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class ProofConfig:
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
-        require_at_least(1, {"sentences": self.sentences})
+        require_between(self, 1, 10**9, "sentences")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +303,7 @@ class SplitConfig:
         """Refuse impossible values."""
         require(bool(self.text), "split needs at least one text")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
-        require_at_least(1, {"pairs": self.pairs})
+        require_between(self, 1, 10**9, "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +330,7 @@ class CheckConfig:
         """Refuse impossible values."""
         require(bool(self.train), "check needs at least one text")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
-        require_at_least(0, {"examples": self.examples})
+        require_between(self, 0, 10**9, "examples")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path])
 def test_an_average_is_not_saved_among_the_files_of_a_run_that_is_not_done(name: str, tmp_path: Path) -> None:
     refuse_folder_for_average(tmp_path)
     (tmp_path / name).touch()
-    assert f"already contains {name}, which" in complaint(lambda: refuse_folder_for_average(tmp_path))
+    assert f"already contains {name}, which would be lost" in complaint(lambda: refuse_folder_for_average(tmp_path))
 
 
 def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:

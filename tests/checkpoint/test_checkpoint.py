@@ -66,6 +66,12 @@ def test_the_fingerprint_is_that_of_the_numbers_and_not_of_the_file(saved: Path,
     assert fingerprint(tmp_path / "other.safetensors") != known
 
 
+def test_equal_models_are_equal_files(tmp_path: Path) -> None:
+    for number in range(8):
+        model_folder().save(tmp_path / str(number))
+    assert len({frozenset((path.name, path.read_bytes()) for path in out.iterdir()) for out in tmp_path.iterdir()}) == 1
+
+
 def test_saving_again_replaces_the_model(saved: Path) -> None:
     other = model_folder(seed=2)
     other.save(saved)
@@ -185,6 +191,3 @@ def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: 
     rows = [row for row in (tmp_path / "README.md").read_text(encoding="utf-8").split("\n") if row.startswith("| ")]
     assert "| fine-tuned from | folder: parent<br>validation: bleu: 9.5 |" in rows
     assert "| odd | a\\|b |" in rows
-
-
-# ---- beginning again

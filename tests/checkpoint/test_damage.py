@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -63,7 +61,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
         (lambda weights: weights.pop(max(weights)), "missing"),
         (lambda weights: weights.update(extra=torch.zeros(1)), "extra is unknown"),
         (lambda weights: weights.update({max(weights): torch.zeros(3)}), r"(3,)"),
-        (lambda weights: weights.clear(), "missing"),
+        (lambda weights: weights.clear(), "smaller than the model"),
     ],
 )
 def test_weights_that_do_not_fit_are_named_with_their_tensor(
@@ -87,6 +85,15 @@ def test_weights_in_bf16_are_read_but_not_taken_for_ours(saved: Path) -> None:
     assert len(fingerprint(path)) == 64
     safetensors.torch.save_file(halves, path, metadata={"sha256": fingerprint(path)})
     assert "its checksum differs" in complaint(lambda: read_weights(path))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "complex64", "int32"])
+def test_weights_of_a_type_that_no_model_has_are_refused(kind: str, saved: Path) -> None:
+    path = saved / "model.safetensors"
+    weights = {name: weight.to(getattr(torch, kind)) for name, weight in read_weights(path).items()}
+    safetensors.torch.save_file(weights, path)
+    assert f"is of torch.{kind}, which no model" in complaint(lambda: ModelFolder.load(saved))
 
 
 def test_weights_that_do_not_fit_leave_the_model_as_it_was(saved: Path) -> None:
@@ -124,17 +131,20 @@ def test_a_missing_folder_and_a_file_are_no_model(saved: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "null", "{}", '{"model_type": "dragoman"}', '{"model_type": "dragoman", "model": []}', "\xff"],
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        "[]",
+        "null",
+        "{}",
+        '{"model_type": "dragoman"}',
+        '{"model_type": "dragoman", "model": []}',
+        "\xff",
+    ],
 )
 def test_a_damaged_configuration_is_named(content: str, saved: Path) -> None:
     (saved / "config.json").write_bytes(content.encode("latin-1"))
-    assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
-
-
-@pytest.mark.parametrize("change", [{"source": 3}, {"target": None}, {"facts": []}, {"facts": "text"}], ids=str)
-def test_a_configuration_with_values_of_the_wrong_kind_is_named(change: dict[str, Any], saved: Path) -> None:
-    settings = json.loads((saved / "config.json").read_text())
-    (saved / "config.json").write_text(json.dumps(settings | change))
     assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
 
 
@@ -200,21 +210,6 @@ def test_weights_read_as_another_type_are_noticed_although_their_bytes_are_the_s
     assert "damaged" in complaint(lambda: read_weights(path))
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_no_numbers_are_refused(value: float, tmp_path: Path) -> None:
-    folder = model_folder()
-    with torch.no_grad():
-        next(folder.model.parameters())[0, 0] = value
-    folder.save(tmp_path / "model")
-    assert "no numbers" in complaint(lambda: ModelFolder.load(tmp_path / "model"))
-
-
-@pytest.mark.parametrize("data", [b"[" * 100_000, b"\xff", b"[]", b"null"])
-def test_a_configuration_that_is_none_is_named(data: bytes, saved: Path) -> None:
-    (saved / "config.json").write_bytes(data)
-    assert "config.json" in complaint(lambda: ModelFolder.load(saved))
-
-
 @pytest.mark.parametrize("changes", [{"target": 1}, {"source": None}, {"facts": [1]}, {"facts": None}])
 def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: Path) -> None:
     change_config(saved, **changes)
@@ -226,13 +221,6 @@ def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: 
 def test_a_configuration_of_a_gigantic_model_costs_neither_time_nor_memory(name: str, saved: Path) -> None:
     change_config(saved, **{name: 10**12})
     assert "config.json" in complaint(lambda: ModelFolder.load(saved))
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("length", [10**8, 10**30])
-def test_a_table_of_positions_beyond_all_memory_is_not_made(length: int, saved: Path) -> None:
-    change_config(saved, max_length=length)
-    assert "beyond all memory" in complaint(lambda: ModelFolder.load(saved))
 
 
 def test_subwords_of_another_model_of_the_same_size_are_noticed(saved: Path) -> None:
@@ -247,11 +235,3 @@ def test_a_folder_without_checksums_is_none_the_worse(saved: Path) -> None:
     del settings["checksums"]
     path.write_text(json.dumps(settings), encoding="utf-8")
     assert same(parameters(ModelFolder.load(saved).model), parameters(model_folder().model))
-
-
-def test_a_configuration_that_cannot_be_read_is_named(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: object, **settings: object) -> NoReturn:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(Path, "read_text", broken)
-    assert "config.json" in complaint(lambda: ModelFolder.load(saved))

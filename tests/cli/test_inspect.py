@@ -136,7 +136,7 @@ def test_a_translation_of_ones_own_is_looked_at(folder: Path, capsys: pytest.Cap
     [
         (["  "], 1, "the sentence is empty"),
         (["word1", "--alignment-layer", "2"], 2, "the model has 1 decoder layer"),
-        (["word1", "--alignment-layer", "-1"], 2, "alignment_layer must be at least 0"),
+        (["word1", "--alignment-layer", "-1"], 2, "alignment_layer must be between 0 and"),
         (["word1 " * 50], 1, "at most 40"),
         (["word1", "--n-best", "2"], 2, "unknown option --n-best"),
         ([], 2, "required: sentence"),

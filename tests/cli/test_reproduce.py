@@ -299,7 +299,7 @@ def test_what_is_no_recipe_is_named(recipe: Path, capsys: pytest.CaptureFixture[
 def test_a_wrong_setting_of_a_recipe_is_named(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for settings, said in (
         ({"max_stepz": 5}, "unknown setting max_stepz (did you mean max_steps?)"),
-        ({"max_steps": -1}, "max_steps must be at least 0, not -1"),
+        ({"max_steps": -1}, "max_steps must be between 0 and 1,000,000,000, not -1"),
     ):
         with_training(recipe, **settings)
         assert run(recipe) == 2

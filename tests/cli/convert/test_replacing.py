@@ -155,12 +155,6 @@ def test_another_model_and_an_edited_card_are_not_replaced(model: Path, capsys: 
     capsys.readouterr()
     assert main([*first, "--target", "fr"]) == 1
     assert "another model is there (en → ne imported from marian); choose another --out" in capsys.readouterr().err
-    (arrived / "README.md").write_text("my own words")
-    assert main(first) == 1
-    told = capsys.readouterr().err
-    assert "README.md: was edited" in told
-    assert "comparing" not in told
-    assert (arrived / "README.md").read_text() == "my own words"
     replace(small_model(), direction=Direction("ne", "en")).save(other)
     out = export(model, "ctranslate2")
     assert main(["export", str(other), "--to", "ctranslate2", "--out", str(out), "--sentences", "2"]) == 1
