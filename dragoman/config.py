@@ -17,8 +17,6 @@ SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
 """Settings of training that its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
-CHECK_FILE = "check.json"
-"""What the corpus check found in the text of a run, in the run's folder."""
 
 
 class DragomanError(Exception):
