@@ -25,6 +25,7 @@ from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, 
 from dragoman.runtime.console import beginning
 
 _LONGEST_MESSAGE = 400
+_PRINT = "--print_config"  # jsonargparse's own option
 _METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
 
@@ -45,6 +46,15 @@ class Verb:
     def options(self) -> list[Option]:
         """The verb's options, positionals included, in the order of its help."""
         return [option for option in _options(self.config) if option.name not in self.hidden]
+
+    def usage(self, name: str) -> str:
+        """The words that must be given: positionals first, because an option of several values would take them."""
+        options = self.options()
+        positionals = [option for option in options if option.name in self.positionals]
+        words = [option.name if option.default is MISSING else f"[{option.name}]" for option in positionals]
+        required = [option for option in options if option.default is MISSING and option not in positionals]
+        words += [f"{option.flag} {option.metavar}" for option in required]
+        return " ".join(["dragoman", name, *words, "[options]"])
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,18 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def metavar(self) -> str:
+        """What stands for its value in a usage line."""
+        name = _METAVARS.get(self.name, "TEXT") if self.kind == list[str] else self.name.upper()
+        return f"{name} [{name} ...]" if self.kind == list[str] else name
+
+    @property
     def default_text(self) -> str:
-        """The default for people: "required", a value, or nothing where that is empty."""
-        if self.default is MISSING:
-            return "required"
-        if self.default in ("", [], None):
+        """The default as people write it; empty where it is empty, or there is none."""
+        if self.default in (MISSING, "", [], None):
             return ""
         plain = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
-        return f"default: {plain.lower() if self.kind is bool else plain}"
+        return plain.lower() if self.kind is bool else plain
 
     @property
     def values(self) -> Collection[str]:
@@ -122,33 +136,35 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
         SystemExit: the words ask for help, which has been printed.
     """
     options = {option.flag: option for option in verb.options()}
-    names = [option.name for option in options.values()]
     words = _options_first(words, options)
     parser = _parser(name, verb)
-    to_print = [word for word in words if word.startswith("--print_config")]
     try:
-        given = vars(parser.parse_args([word for word in words if word not in to_print], defaults=False).as_flat())
-        given.pop("config", None)
-        for setting in verb.positionals:
-            if given[setting] is None:
-                del given[setting]
-        for setting in given:
-            require(setting in names, f"{setting} is a group of settings: give each of them by its name")
-        starting = _starting_values(given, names) if verb.config is TrainConfig else {}
-        if to_print:
+        given = _given(parser, verb, [word for word in words if not word.startswith(_PRINT)])
+        starting = _starting_values(given) if verb.config is TrainConfig else {}
+        if any(word.startswith(_PRINT) for word in words):
             parser.set_defaults(starting)
-            parser.parse_args(words)  # prints, and exits
+            parser.parse_args(words)  # prints the settings, and exits
         if verb.config is TrainConfig:
             _refuse_ineffective(given, starting, {word.partition("=")[0] for word in words})
         missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
-        wanted = (option.name if option.name in verb.positionals else option.flag for option in missing)
-        require(not missing, f"required: {', '.join(wanted)} (usage: {' '.join(_usage(name, verb).split())})")
+        wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
+        require(not missing, f"required: {wanted} (usage: {verb.usage(name)})")
         return _build(verb.config, starting | given)
     except ArgumentError as error:
         message = f"{_in_plain_words(error.message, options)} (see dragoman {name} --help)"
         raise ConfigError(beginning(message, _LONGEST_MESSAGE)) from None
     except (UnicodeDecodeError, RecursionError, TypeError) as error:
         raise ConfigError(f"the settings can't be understood ({error})") from None
+
+
+def _given(parser: ArgumentParser, verb: Verb, words: Sequence[str]) -> dict[str, Any]:
+    """The settings that the words and the files they name give, by dotted name; not those left at their default."""
+    given = vars(parser.parse_args(words, defaults=False).as_flat())
+    given.pop("config", None)
+    names = {option.name for option in verb.options()}
+    for name in given:
+        require(name in names, f"{name} is a group of settings: give each of them by its name")
+    return {name: value for name, value in given.items() if value is not None or name not in verb.positionals}
 
 
 # ---- the parser
@@ -165,7 +181,7 @@ def _parser(name: str, verb: Verb) -> ArgumentParser:
     """The parser of a verb."""
     parser = ArgumentParser(
         prog=f"dragoman {name}",
-        usage=_usage(name, verb),
+        usage=textwrap.fill(verb.usage(name), 72, subsequent_indent=" " * 8, break_on_hyphens=False),
         description=verb.config.__doc__,
         allow_abbrev=False,
         exit_on_error=False,
@@ -183,29 +199,15 @@ def _parser(name: str, verb: Verb) -> ArgumentParser:
             groups[group] = parser.add_argument_group(f"{group}: {first_sentence(types[group])}")
         settings: dict[str, Any] = {"type": option.kind}
         if option.kind == list[str]:
-            settings = {"type": str, "nargs": "+", "metavar": _METAVARS.get(option.name, "TEXT")}
+            settings = {"type": str, "nargs": "+", "metavar": option.metavar.split()[0]}
         elif option.name in verb.positionals:
             settings["nargs"] = "?"
         elif option.const is not None:
             settings |= {"nargs": "?", "const": option.const}
-        help = f"{option.text} ({option.default_text})" if option.default_text else option.text
-        groups[group].add_argument(
-            option.name if option.name in verb.positionals else option.flag, help=help, **settings
-        )
+        note = "required" if option.default is MISSING else f"default: {option.default_text}"
+        settings["help"] = f"{option.text} ({note})" if not note.endswith(": ") else option.text
+        groups[group].add_argument(option.name if option.name in verb.positionals else option.flag, **settings)
     return parser
-
-
-def _usage(name: str, verb: Verb) -> str:
-    """The words that must be given: positionals first, because an option of several values would take them."""
-    words = [f"dragoman {name}"]
-    for option in sorted(verb.options(), key=lambda option: option.name not in verb.positionals):
-        if option.name in verb.positionals:
-            words.append(option.name if option.default is MISSING else f"[{option.name}]")
-        elif option.default is MISSING:
-            metavar = _METAVARS.get(option.name, "TEXT") if option.kind == list[str] else option.name.upper()
-            words.append(f"{option.flag} {metavar}" + f" [{metavar} ...]" * (option.kind == list[str]))
-    words.append("[options]")
-    return textwrap.fill(" ".join(words), 72, subsequent_indent=" " * 8, break_on_hyphens=False)
 
 
 def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[str]:
@@ -224,7 +226,7 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
             (arranged if re.match(r"-\w", word) else positionals).append(word)
             continue
         flag, equals, value = word.partition("=")
-        flag = flag.replace("_", "-").replace("--print-config", "--print_config")
+        flag = flag.replace("_", "-").replace("--print-config", _PRINT)
         option = options.get(flag)
         if option and option.kind == list[str]:
             require(flag not in arranged, f"{flag} is given twice: give all of its values after one {flag}")
@@ -245,11 +247,11 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
 def _in_plain_words(message: str, options: Mapping[str, Option]) -> str:
     """A complaint of jsonargparse as one sentence, with the option that may have been meant where one is unknown."""
     message = " ".join(message.split())
-    if wrong := re.match(r'Parser key "([\w.]+)".*?: Expected an? (\S.*?)\. Got value: ?(.*)', message):
+    expected = r"Expected an? (?:<class '(\w+)'>|typing\.Literal.*)\. Got value: ?(.*)"
+    if wrong := re.match(rf'Parser key "([\w.]+)".*?: {expected}', message):
         name, kind, value = wrong.groups()
-        choices = options[f"--{name.replace('_', '-')}"].values if "Literal" in kind else ()
-        expected = f"one of {', '.join(choices)}" if choices else _KINDS.get(kind.split("'")[1], kind)
-        return f"{name} must be {expected}, not {value or 'nothing'}"
+        choices = ", ".join(next(option.values for option in options.values() if option.name == name))
+        return f"{name} must be {_KINDS[kind] if kind else f'one of {choices}'}, not {value or 'nothing'}"
     if unknown := re.match(r"unrecognized arguments: (?:-- )?([^= ]+)", message):
         if unknown[1].startswith("--"):
             return f"unknown option {unknown[1]}{nearest(unknown[1], options)}"
@@ -279,13 +281,11 @@ def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
             chosen[field.name] = _build(types[field.name], values, f"{name}.")
         elif name in values:
             value = chosen[field.name] = values[name]
+            texts = value if isinstance(value, list) else [value]
+            needed = types[field.name] == list[str] or (types[field.name] is str and field.default != "")
             require(value is not None, f"{name} has no value: give it one, or leave it out")
-            needed = types[field.name] is str and field.default != ""
-            require(value != "" or not needed, f"{name} is empty: it needs a value")
-            text = str(value)
-            require(
-                "\0" not in text and text.encode(errors="replace").decode() == text, f"{name} is not text: {text!a}"
-            )
+            require("" not in texts or not needed, f"{name} is empty: it needs a value")
+            require(all(map(_is_text, map(str, texts))), f"{name} is not text: {value!a}")
     try:
         return config(**chosen)
     except ConfigError as error:
@@ -301,12 +301,12 @@ def _is_text(value: str) -> bool:
 # ---- what the settings of training start from
 
 
-def _starting_values(given: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """Settings that the preset chooses, or the model to fine-tune, by dotted name; names are those there are."""
+def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that the preset chooses, or the model to fine-tune, by dotted name."""
     values = dict(PRESETS[given.get("preset", TrainConfig.preset)])
-    if parent := given.get("from"):
-        shape = {f"model.{name}": value for name, value in _shape(parent).items()}
-        values |= FINE_TUNING | {name: value for name, value in shape.items() if name in names}
+    if parent := given.get("from"):  # training finds out the sizes of the vocabularies
+        shape = {name: value for name, value in _shape(parent).items() if not name.endswith("vocab_size")}
+        values |= FINE_TUNING | {f"model.{name}": value for name, value in shape.items()}
     return values
 
 
