@@ -1,16 +1,28 @@
-"""The verbs that bring and divide parallel text: download and split."""
+"""The verbs that bring, divide and check parallel text: download, split and check."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
 import textwrap
 from pathlib import Path
 
-from dragoman.cli.options import DownloadConfig, SplitConfig
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from dragoman.cli.options import CheckConfig, DownloadConfig, SplitConfig
+from dragoman.corpus_check.check import Diagnosis, examine_text
 from dragoman.datasets import PARTS
 from dragoman.datasets import download as texts
 from dragoman.datasets import split as parts
 from dragoman.datasets.registry import SOURCES
 from dragoman.runtime.console import say
+from dragoman.runtime.files import prepare_reports, write_atomically
+from dragoman.text.corpus import locate
+
+_COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
 
 
 def download(config: DownloadConfig) -> int:
@@ -40,3 +52,38 @@ def split(config: SplitConfig) -> int:
     options = " ".join(f"--{part} {prefix}" for part, prefix in prefixes.items())
     say(f"now:\n$ dragoman check --source {config.source} --target {config.target} {options}")
     return 0
+
+
+def check(config: CheckConfig) -> int:
+    """Print what is wrong with parallel text; returns the exit code: 1 where training could not read it."""
+    corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
+    prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
+    diagnosis = _examine(config)
+    if config.json:
+        content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        write_atomically(Path(config.json), content.encode())
+        say(f"wrote {config.json}")
+    text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
+    for severity, colour in _COLOURS.items():
+        text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
+    if sys.stdout.isatty():
+        Console().print(text, soft_wrap=True)
+    else:
+        print(text.plain)
+    return 0 if diagnosis.usable else 1
+
+
+def _examine(config: CheckConfig) -> Diagnosis:
+    """Check the text, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("counting", total=None)
+
+        def update(done: int, total: int) -> None:
+            about = f"examining {total:,} pairs" if total else f"counting: {done:,}"
+            progress.update(task, completed=done, total=total or None, description=about)
+
+        return examine_text(
+            config.train, config.source, config.target, config.valid, config.test, config.examples, update
+        )

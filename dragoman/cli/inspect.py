@@ -1,19 +1,13 @@
-"""The verbs that show: what is wrong with a text, one translation from the inside, the Transformer's pictures."""
+"""The verbs that show how the model works: inspect and figures."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
-
-from dragoman.cli.options import CheckConfig, FiguresConfig, InspectConfig
-from dragoman.corpus_check.check import Diagnosis, examine_text
+from dragoman.cli.options import FiguresConfig, InspectConfig
 from dragoman.exported import not_for_reports
 from dragoman.figures import attention
 from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
@@ -25,45 +19,8 @@ from dragoman.inspection.terminal import render_text
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.runtime.files import make_folder, prepare_reports, write_atomically
-from dragoman.text.corpus import locate
 
 _PAGE = "inspection.html"
-_COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
-
-
-def check(config: CheckConfig) -> int:
-    """Examine parallel text and print what is wrong; returns the exit code: 1 where training could not read it."""
-    corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
-    prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
-    diagnosis = _examine(config)
-    if config.json:
-        content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        write_atomically(Path(config.json), content.encode())
-        _report([Path(config.json)])
-    text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
-    for severity, colour in _COLOURS.items():
-        text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
-    if sys.stdout.isatty():
-        Console().print(text, soft_wrap=True)
-    else:
-        print(text.plain)
-    return 0 if diagnosis.usable else 1
-
-
-def _examine(config: CheckConfig) -> Diagnosis:
-    """Examine, with a bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("counting", total=None)
-
-        def tell(done: int, total: int) -> None:
-            about = f"examining {total:,} pairs" if total else f"counting: {done:,}"
-            progress.update(task, completed=done, total=total or None, description=about)
-
-        return examine_text(
-            config.train, config.source, config.target, config.valid, config.test, config.examples, tell
-        )
 
 
 def inspect(config: InspectConfig) -> int:

@@ -26,10 +26,10 @@ VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.cli.demo", ()),
     "download": Verb(options.DownloadConfig, "dragoman.cli.data", ("name",)),
     "split": Verb(options.SplitConfig, "dragoman.cli.data", ("text",)),
-    "check": Verb(options.CheckConfig, "dragoman.cli.inspect", ()),
+    "check": Verb(options.CheckConfig, "dragoman.cli.data", ()),
     "train": Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size")),
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),
-    "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.translate", hidden=("n_best",)),
+    "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.evaluate", hidden=("n_best",)),
     "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
     "score": Verb(options.ScoreConfig, "dragoman.cli.translate"),
     "inspect": Verb(

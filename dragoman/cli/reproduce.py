@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
+from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import EvaluateConfig, ReproduceConfig
 from dragoman.cli.parsing import parse
 from dragoman.cli.recipe import Recipe, within
-from dragoman.cli.translate import evaluate
 from dragoman.config import ConfigError, DragomanError, TrainConfig
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words

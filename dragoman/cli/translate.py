@@ -1,4 +1,4 @@
-"""The verbs that work with a trained model: translate, evaluate, score, average."""
+"""The verbs that run or make a translator: translate, score and average."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from itertools import islice, repeat
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-import yaml
 
 from dragoman.checkpoint import (
     AVERAGE_FACT,
     CHECKPOINTS,
     OF_ONE_MODEL,
     RUN_FACT,
-    RUN_FILE,
-    Direction,
     ModelFolder,
     average_weights,
     learned_checkpoints,
@@ -33,19 +30,13 @@ from dragoman.checkpoint import (
 )
 from dragoman.cli.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.config import ConfigError, DragomanError
-from dragoman.corpus_check.issues import Tally
-from dragoman.corpus_check.survey import survey_text
-from dragoman.evaluation.report import as_table, describe_evaluation
-from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
-from dragoman.exported import not_for_reports
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2 import choose_engine, load_exported
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, say
 from dragoman.runtime.device import choose_device, use_bf16
-from dragoman.runtime.files import checksum, prepare_reports, write_atomically
-from dragoman.text.corpus import Corpus, decode_lines, locate, read_lines, read_pairs
+from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
 _LINES_AT_ONCE = 2000
 
@@ -57,29 +48,29 @@ def translate(config: TranslateConfig) -> int:
             f"{config.file}: no such file; to translate a sentence: "
             f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
         )
-    translator = _translator(config)
+    translator = open_translator(config)
     if config.alignments != "none":
-        translator.aligning_layer(config.alignment_layer)
+        translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
         say(f"type a sentence on each line; {'Ctrl-Z and Enter end' if sys.platform == 'win32' else 'Ctrl-D ends'}")
     watched = config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty()
     report = NowAndThen(say) if watched else lambda line: None
+    name = "stdin" if config.file == "-" else config.file
     done = 0
     for lines in _incoming(config.file):
-        name = "stdin" if config.file == "-" else config.file
-        with _naming(name):
-            translations = translator.translate(lines, config, _counting(report, len(lines), done), done + 1)
-        _say_what_was_cut(name, translations, done + 1)
-        shown = [translation.candidates for translation in translations]
-        alignments = _alignments(translator, lines, shown, config)
-        for candidates in shown:
-            print(_format(done, candidates, [next(alignments) for _ in candidates], config))
-            done += 1
+        with naming(name):
+            translations = translator.translate(lines, config, line_counter(report, len(lines), done), done + 1)
+        say_truncated(name, translations, done + 1)
+        candidates = [translation.candidates for translation in translations]
+        for number, text in enumerate(_formatted(translator, lines, candidates, done, config), start=done + 1):
+            print(text)
+            done = number
         sys.stdout.flush()
     return 0
 
 
-def _translator(config: TranslateConfig | EvaluateConfig) -> Translator:
+def open_translator(config: TranslateConfig | EvaluateConfig) -> Translator:
+    """The translator in a model folder, or in one exported for CTranslate2, as the options say."""
     device = choose_device(config.device)
     if choose_engine(Path(config.folder), config.engine) == "ctranslate2":
         return Translator.using(*load_exported(Path(config.folder), device, config.workers))
@@ -87,7 +78,8 @@ def _translator(config: TranslateConfig | EvaluateConfig) -> Translator:
     return Translator(ModelFolder.load(config.folder), device, use_bf16(config.precision, device), workers)
 
 
-def _say_what_was_cut(name: str, translations: Sequence[Translation], first_line: int) -> None:
+def say_truncated(name: str, translations: Sequence[Translation], first_line: int) -> None:
+    """Name the lines of which the end was not translated."""
     for number, translation in enumerate(translations, start=first_line):
         if translation.left_out:
             say(
@@ -96,55 +88,46 @@ def _say_what_was_cut(name: str, translations: Sequence[Translation], first_line
             )
 
 
-def _alignments(
-    translator: Translator, lines: Sequence[str], shown: Sequence[Sequence[Translation]], config: TranslateConfig
-) -> Iterator[Alignment | None]:
-    """The alignment of every candidate in turn; None for each where none is asked for."""
-    if config.alignments == "none":
-        return repeat(None)
-    sources = [line for line, candidates in zip(lines, shown, strict=True) for _ in candidates]
-    translations = [translation for candidates in shown for translation in candidates]
-    return iter(translator.align(sources, translations, config.alignment_layer, config.alignments))
+def line_counter(report: Report, lines: int, before: int, total: int | None = None) -> Callable[[int], None]:
+    """Function that reports how many lines are done, given those of each batch.
+
+    Args:
+        report: takes a line for people.
+        lines: number of lines that are being translated.
+        before: lines translated before.
+        total: of the whole text, where it is known.
+    """
+    done, of = 0, "" if total is None else f" of {total:,}"
+
+    def count(more: int) -> None:
+        nonlocal done
+        done = min(done + more, lines)  # the parts of a long line are counted one by one
+        report(f"{before + done:,}{of} lines translated")
+
+    return count
 
 
-def _format(
-    number: int,
-    candidates: Sequence[Translation],
-    alignments: Sequence[Alignment | None],
-    config: TranslateConfig,
-) -> str:
-    if config.format == "json":
-        best, *others = (
-            _as_json(candidate, alignment) for candidate, alignment in zip(candidates, alignments, strict=True)
-        )
-        return json.dumps(best | ({"alternatives": others} if config.n_best > 1 else {}), ensure_ascii=False)
-    lines = [candidate.text for candidate in candidates]
-    if config.format == "moses" or config.n_best > 1:
-        lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates]
-    return "\n".join(
-        line if alignment is None else f"{line} ||| {alignment.pharaoh()}"
-        for line, alignment in zip(lines, alignments, strict=True)
-    )
+@contextmanager
+def naming(text: str) -> Iterator[None]:
+    """Put the name of the text in front of what is wrong with it."""
+    try:
+        yield
+    except ConfigError:
+        raise
+    except DragomanError as error:
+        if "memory" in str(error):  # nothing is wrong with the text
+            raise
+        raise DragomanError(f"{text}: {error}") from None
 
 
-def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:
-    values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
-    if len(candidate.parts) > 1:
-        values["parts"] = len(candidate.parts)
-    if candidate.left_out:
-        values["left_out"] = candidate.left_out
-    if alignment is None:
-        return values
-    return values | {
-        "alignment": alignment.links,
-        "source_tokens": alignment.source,
-        "target_tokens": alignment.target,
-    }
+# ---- what comes in
 
 
 def _incoming(file: str) -> Iterator[list[str]]:
-    """Lists of lines as they arrive. Of stdin all that wait, without waiting for more; of a file as many as fit, so
-    that its batches, and with them the rounding, are the same every time.
+    """Lists of lines as they arrive.
+
+    Of stdin, all that wait. Of a file, as many as fit, so that its batches, and with them the rounding, are the same
+    every time.
     """
     waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
 
@@ -184,69 +167,60 @@ def _open_stdin() -> BinaryIO:
         return sys.stdin.buffer
 
 
-def evaluate(config: EvaluateConfig) -> int:
-    """Translate a test text and print its scores; returns the exit code."""
-    translator = _translator(config)
-    direction = translator.direction
-    corpora = [locate(text, direction.source, direction.target) for text in config.test]
-    read = [*(path for corpus in corpora for path in corpus.paths), *not_for_reports(Path(config.folder))]
-    prepare_reports({"--json": config.json, "--markdown": config.markdown}, read)
-    pairs = list(read_pairs(config.test, direction.source, direction.target))
-    if not pairs:
-        raise DragomanError(f"{', '.join(config.test)}: empty; there is nothing to evaluate")
-    _warn_about_text(config, direction, corpora)
-    with _naming(", ".join(config.test)):
-        progress = _counting(NowAndThen(say), len(pairs), 0, len(pairs))
-        found = translator.translate([source for source, _ in pairs], config, progress)
-    _say_what_was_cut(", ".join(config.test), found, 1)
-    translations, references = [translation.text for translation in found], [target for _, target in pairs]
-    if config.tokenized and looks_raw(references):
-        say(f"{', '.join(config.test)}: does not look tokenised; its BLEU compares with nothing published")
-    if not config.tokenized and looks_tokenized(references):
-        say(
-            f"{', '.join(config.test)}: looks tokenised; sacreBLEU wants raw text (with --tokenized the tokens are "
-            f"scored as they are)"
-        )
-    scores = all_scores(translations, references, direction.target, config.tokenized)
-    evaluation = describe_evaluation(
-        asdict(config), direction, pairs, translations, scores, translator.engine.computing
+# ---- what goes out
+
+
+def _formatted(
+    translator: Translator,
+    lines: Sequence[str],
+    found: Sequence[Sequence[Translation]],
+    first: int,
+    config: TranslateConfig,
+) -> Iterator[str]:
+    """What to print for each line: its candidates, with their alignments where they are wanted."""
+    alignments: Iterator[Alignment | None] = iter(())
+    if config.alignments != "none":
+        sources = [line for line, candidates in zip(lines, found, strict=True) for _ in candidates]
+        flat = [candidate for candidates in found for candidate in candidates]
+        alignments = iter(translator.align(sources, flat, config.alignment_layer, config.alignments))
+    for number, candidates in enumerate(found, start=first):
+        yield _format(number, candidates, [next(alignments, None) for _ in candidates], config)
+
+
+def _format(
+    number: int,
+    candidates: Sequence[Translation],
+    alignments: Sequence[Alignment | None],
+    config: TranslateConfig,
+) -> str:
+    if config.format == "json":
+        best, *others = map(_as_json, candidates, alignments)
+        return json.dumps(best | ({"alternatives": others} if config.n_best > 1 else {}), ensure_ascii=False)
+    lines = [candidate.text for candidate in candidates]
+    if config.format == "moses" or config.n_best > 1:
+        lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates]
+    return "\n".join(
+        line if alignment is None else f"{line} ||| {alignment.pharaoh()}"
+        for line, alignment in zip(lines, alignments, strict=True)
     )
-    if config.json:
-        write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
-    if config.markdown:
-        write_atomically(Path(config.markdown), as_table(evaluation).encode())
-    for name in METRICS:  # last: whoever reads them may be gone
-        if name in scores:
-            print(f"{METRICS[name]} {scores[name]:.2f}  {scores[f'{name}_signature']}")
-    return 0
 
 
-def _warn_about_text(config: EvaluateConfig, direction: Direction, corpora: Sequence[Corpus]) -> None:
-    """Say where a text is the wrong way round, or one that the model has learned from or was chosen by."""
-    swapped = survey_text(corpora, (direction.source, direction.target), lambda done, pairs: None)
-    for text, is_swapped in zip(config.test, swapped.report(Tally("test", 0)), strict=True):
-        if is_swapped:
-            say(
-                f"warning: {text}: seems to be the wrong way round, {direction.target} to {direction.source}; the "
-                f"model translates {direction.source} to {direction.target}"
-            )
-    seen = _files_of_the_run(Path(config.folder))
-    for text, corpus in zip(config.test, corpora, strict=True):
-        if all(checksum(path) in seen for path in corpus.paths):
-            say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
+def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:
+    values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
+    if len(candidate.parts) > 1:
+        values["parts"] = len(candidate.parts)
+    if candidate.left_out:
+        values["left_out"] = candidate.left_out
+    if alignment is None:
+        return values
+    return values | {
+        "alignment": alignment.links,
+        "source_tokens": alignment.source,
+        "target_tokens": alignment.target,
+    }
 
 
-def _files_of_the_run(folder: Path) -> set[str]:
-    """SHA-256 of the files that a run trained on and was validated with, as far as its folder still knows them."""
-    try:
-        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
-        key = json.loads((folder / "data" / "key.json").read_text(encoding="utf-8"))
-        held_back = [locate(text, settings["source"], settings["target"]).paths for text in settings["test"]]
-        number = sum(map(len, held_back))
-        held_out = map(checksum, folder.glob("heldout.*"))  # without a validation text, the model was chosen by these
-        return {file[3] for file in key["files"][: len(key["files"]) - number]} | {*held_out}
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, yaml.YAMLError, DragomanError):
-        return set()  # not the folder of a run, or its text is elsewhere by now
+# ---- the other verbs
 
 
 def score(config: ScoreConfig) -> int:
@@ -256,7 +230,7 @@ def score(config: ScoreConfig) -> int:
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0
     while chunk := list(islice(pairs, _LINES_AT_ONCE)):
-        with _naming(", ".join(config.test)):
+        with naming(", ".join(config.test)):
             results = translator.score(chunk, first_line=done + 1)
         done += len(chunk)
         for result in results:
@@ -282,33 +256,3 @@ def average(config: AverageConfig) -> int:
     replace(loaded, direction=direction).save(Path(config.out))
     say(f"averaged {names} into {config.out}")
     return 0
-
-
-def _counting(report: Report, lines: int, before: int, total: int | None = None) -> Callable[[int], None]:
-    """Reports how many lines are done, given those of each batch.
-
-    Args:
-        report: takes a line for people.
-        lines: that are being translated.
-        before: that were done before.
-        total: where it is known.
-    """
-    done, of = 0, "" if total is None else f" of {total:,}"
-
-    def tell(more: int) -> None:
-        nonlocal done
-        done = min(done + more, lines)  # parts of long lines count, too
-        report(f"{before + done:,}{of} lines translated")
-
-    return tell
-
-
-@contextmanager
-def _naming(text: str) -> Iterator[None]:
-    """Say of an error in which text it is."""
-    try:
-        yield
-    except ConfigError:
-        raise  # nothing is wrong with the text
-    except DragomanError as error:
-        raise DragomanError(f"{text}: {error}") from None

@@ -315,7 +315,7 @@ def test_a_long_evaluation_says_how_far_it_is(
     arguments = ["evaluate", model, "--test", str(tmp_path / "test.tsv"), "--device", "cpu", "--workers", "1"]
     assert main(arguments) == 0
     assert "translated" not in capsys.readouterr().err, "nobody had to wait"
-    monkeypatch.setattr("dragoman.cli.translate.NowAndThen", lambda report: NowAndThen(report, 0.0))
+    monkeypatch.setattr("dragoman.cli.evaluate.NowAndThen", lambda report: NowAndThen(report, 0.0))
     assert main(arguments) == 0
     assert "9 of 9 lines translated" in capsys.readouterr().err
 
@@ -400,7 +400,7 @@ def test_settings_are_refused_as_such_and_not_as_faults_of_the_text(
     (tmp_path / "text").write_text("a cat\n")
     assert main(["translate", model, str(tmp_path / "text"), "--min-length", "600"]) == 2
     assert "text:" not in capsys.readouterr().err
-    with pytest.raises(ConfigError), commands._naming("text"):
+    with pytest.raises(ConfigError), commands.naming("text"):
         raise ConfigError("no")
 
 
