@@ -140,10 +140,11 @@ class Corpus:
                 continue
             columns = line.split("\t")
             torn = len(columns) < 2 and _is_torn(line)
-            if number == all_quoted or torn or _is_quoted(line):
-                quoted = "every cell is in quotes, here and in most rows" if number == all_quoted else ""
-                remark = "a part of a cell" if torn else quoted
+            if torn or number == all_quoted:
+                remark = "a part of a cell" if torn else "every cell is in quotes, here and in most rows"
                 on_problem(Problem("spreadsheet quoting", str(path), number, "", remark))
+            elif _is_quoted(line):
+                on_problem(Problem("spreadsheet quoting", str(path), number, ""))
             if len(columns) < 2:
                 message = f"{path}, line {number}: {_TORN_CELL if torn else _NO_TAB}"
                 on_problem(Problem("row without a tab", str(path), number, message, text=line))
@@ -414,7 +415,7 @@ def _is_enclosed(row: str) -> bool:
 
 # ---- whole files in another form
 
-_BINARY = {
+_NOT_TEXT = {
     b"PK\x03\x04": "a zip archive or an office document",
     b"\x1f\x8b\x08": "compressed with gzip, although its name does not end in .gz",
     b"BZh[1-9]1AY&SY": "compressed with bzip2",
@@ -430,31 +431,14 @@ _BINARY = {
 
 def _require_text(start: bytes, name: str) -> None:
     """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
-    for pattern, what in _BINARY.items():
+    for pattern, what in _NOT_TEXT.items():
         if re.match(pattern, start):
             raise FormError(f"{name}: {what}, not text; unpack it, or save it as plain text in UTF-8")
-    if encoding := _wide_encoding(start):
+    if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        encoding = "utf-32" if b"\x00\x00" in start[:4] else "utf-16"
         raise EncodingError(
-            f"{name}: {encoding[:6].upper()}, not UTF-8; convert the file, for example with "
-            f"iconv -f {encoding} -t utf-8"
+            f"{name}: {encoding.upper()}, not UTF-8; convert the file, for example with iconv -f {encoding} -t utf-8"
         )
-
-
-def _wide_encoding(start: bytes) -> str:
-    """What iconv calls the encoding of a file in UTF-16 or UTF-32; empty for any other.
-
-    A byte-order mark tells, or, in a line of at least four letters, that nearly every other byte is zero.
-    """
-    if start.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
-        return "utf-32"
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    line = start[:1000].split(b"\n")[0]
-    even, odd = line[0::2], line[1::2]
-    for zeros, others, encoding in ((odd, even, "utf-16le"), (even, odd, "utf-16be")):
-        if zeros.count(0) >= max(4, 0.8 * len(zeros)) and others.count(0) <= 0.1 * len(others):
-            return encoding
-    return ""
 
 
 def _require_table(path: Path, rows: Sequence[str], languages: tuple[str, str]) -> None:

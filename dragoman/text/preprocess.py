@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -79,25 +80,25 @@ def prepare_text(
         DragomanError: the text can't be read, has no usable pair, or is not the one that the run started with.
     """
     folder, given = Path(config.out) / "data", _digest(vocabulary)
-    key = _read_key(folder)
+    key, prepared = _read_key(folder), None
     changes = _changes(key, config) if key else []
-    unchanged = key is not None and not changes and (begun or key["subwords"] == given)
-    stores = _open_stores(config, folder) if unchanged else None
-    if stores is None:
+    if key and not changes and (begun or key["subwords"] == given):
+        with suppress(DragomanError):  # missing or damaged: made again below
+            prepared = _load(config, folder)
+    if prepared is None:
         if begun and changes:
             _require_accepted(config, changes)
             report(f"preparing the text again, with the subwords that the model knows: {'; '.join(changes)}")
         if begun:
-            vocabulary = _load_vocabulary(folder) or vocabulary
-        stores = _prepare(config, folder, clean, report, vocabulary)
+            with suppress(DragomanError):
+                vocabulary = Vocabulary.load(folder)
+        _prepare(config, folder, clean, report, vocabulary)
+        prepared = _load(config, folder)
     if (description := _describe(config, key) | {"subwords": given}) != _read_key(folder):
         write_atomically(folder / _KEY, json.dumps(description).encode())
-    train, valid = stores
-    report(f"training text: {train.report.describe()}")
-    report(f"validation text: {valid.report.describe()}")
-    pairs = read_pairs(_validation_texts(config), config.source, config.target)
-    usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
-    return PreparedText(Vocabulary.load(folder), train, valid, list(islice(usable, config.validation.max_lines)))
+    report(f"training text: {prepared.train.report.describe()}")
+    report(f"validation text: {prepared.valid.report.describe()}")
+    return prepared
 
 
 def locate_texts(config: TrainConfig) -> list[Path]:
@@ -128,38 +129,27 @@ def _require_accepted(config: TrainConfig, changes: list[str]) -> None:
         )
 
 
-def _open_stores(config: TrainConfig, folder: Path) -> tuple[TokenStore, TokenStore] | None:
-    """What an earlier run prepared, or None if part of it is missing or damaged."""
-    try:
-        for text in _validation_texts(config):
-            locate(text, config.source, config.target)
-        Vocabulary.load(folder)
-        return TokenStore(folder / "train"), TokenStore(folder / "valid")
-    except DragomanError:
-        return None
-
-
-def _load_vocabulary(folder: Path) -> Vocabulary | None:
-    """The subwords that the run started with, which its model knows; None if they are gone."""
-    try:
-        return Vocabulary.load(folder)
-    except DragomanError:
-        return None
+def _load(config: TrainConfig, folder: Path) -> PreparedText:
+    pairs = read_pairs(_validation_texts(config), config.source, config.target)
+    usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
+    valid_pairs = list(islice(usable, config.validation.max_lines))
+    return PreparedText(
+        Vocabulary.load(folder), TokenStore(folder / "train"), TokenStore(folder / "valid"), valid_pairs
+    )
 
 
 # ---- preparing
 
 
-def _prepare(
-    config: TrainConfig, folder: Path, clean: Clean, report: Report, vocabulary: Vocabulary | None
-) -> tuple[TokenStore, TokenStore]:
+def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vocabulary: Vocabulary | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _KEY).unlink(missing_ok=True)
     cleaning = clean(config, report)
+    total = len(cleaning.left_out)
     held_out: list[Pair] = []
     passed_over: list[Pair] = []
     sample_size = max(config.text.sample_lines // 2, 1)
-    pairs = _training_pairs(config, cleaning, held_out, passed_over)
+    pairs: Iterable[Pair] = _training_pairs(config, cleaning, held_out, passed_over)
     sample, count = sample_pairs(pairs, sample_size, config.seed)
     if not config.valid:
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):
@@ -170,18 +160,19 @@ def _prepare(
         _write_held_out(config, held_out, len(passed_over), report)
     vocabulary = vocabulary or _learn(sample, config, report)
     vocabulary.save(folder)
+
+    def tell(read: int) -> None:
+        if read % _PAIRS_BETWEEN_REPORTS == 0:
+            report(f"encoded {read:,} of {total:,} pairs")
+
+    report(f"encoding {total:,} pairs")
     # A sample of everything is in order: the files need not be read again.
-    again = sample if count <= sample_size else _training_pairs(config, cleaning, [], [])
-    return (
-        _encode(config, again, vocabulary, folder / "train", cleaning, report),
-        build_store(
-            read_pairs(_validation_texts(config), config.source, config.target),
-            vocabulary,
-            folder / "valid",
-            config.model.max_length - 1,
-            name=", ".join(_validation_texts(config)),
-        ),
-    )
+    pairs = sample if count <= sample_size else _training_pairs(config, cleaning, [], [])
+    texts = ", ".join(config.train)
+    build_store(pairs, vocabulary, folder / "train", config.text.max_length, tell, cleaning.reasons, texts)
+    valid = read_pairs(_validation_texts(config), config.source, config.target)
+    texts = ", ".join(_validation_texts(config))
+    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=texts)
 
 
 def _training_pairs(
@@ -216,25 +207,6 @@ def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabular
             name = "text" if vocabulary.joint else f"{side} text"
             report(f"the {name} supports only {len(model):,} of {config.text.vocab_size:,} subwords")
     return vocabulary
-
-
-def _encode(
-    config: TrainConfig,
-    pairs: Iterable[Pair],
-    vocabulary: Vocabulary,
-    folder: Path,
-    cleaning: Cleaning,
-    report: Report,
-) -> TokenStore:
-    total = len(cleaning.left_out)
-
-    def tell(read: int) -> None:
-        if read % _PAIRS_BETWEEN_REPORTS == 0:
-            report(f"encoded {read:,} of {total:,} pairs")
-
-    report(f"encoding {total:,} pairs")
-    name = ", ".join(config.train)
-    return build_store(pairs, vocabulary, folder, config.text.max_length, tell, cleaning.reasons, name)
 
 
 # ---- what the prepared text was made from

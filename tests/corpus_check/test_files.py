@@ -90,11 +90,11 @@ def test_a_spreadsheet_s_quoting_is_told(clean: list[Pair], tmp_path: Path) -> N
 
 def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: Path) -> None:
     path = save(tmp_path, clean)
-    (tmp_path / "valid.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in clean).encode("utf-16-le"))
+    (tmp_path / "valid.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in clean).encode("utf-16"))
     ids = "".join(f"{n}\t{s}\t{n}\t{t}\n" for n, (s, t) in enumerate(clean))
     (tmp_path / "ids.tsv").write_text(ids)
     for train, valid, reason, text, said in (
-        (path, str(tmp_path / "valid.tsv"), "not UTF-8 but UTF-16", "validation", "iconv -f utf-16le -t utf-8"),
+        (path, str(tmp_path / "valid.tsv"), "not UTF-8 but UTF-16", "validation", "iconv -f utf-16 -t utf-8"),
         (f"{path}.en", path, "unknown form", "training", f"name their prefix instead: {path}"),
         (str(tmp_path / "ids.tsv"), path, "unknown form", "training", "cut -f 2,4"),
     ):

@@ -537,12 +537,10 @@ def test_one_side_of_a_pair_of_files_is_led_to_their_prefix(tmp_path: Path) -> N
     assert "line 1: no tab" in complaint(tmp_path / "lonely.en")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-@pytest.mark.parametrize("line", ["Where is the station?\r\n", "Où est la gare ?\tWo ist der Bahnhof?\n"])
-def test_wide_encodings_are_told_with_the_name_that_iconv_has_for_them(
-    encoding: str, line: str, tmp_path: Path
-) -> None:
-    data = (line * 3).encode(encoding)
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_wide_encodings_are_named_as_iconv_names_them(encoding: str, tmp_path: Path) -> None:
+    line = "Où est la gare ?\tWo ist der Bahnhof?\n"
+    data = f"\ufeff{line * 3}".encode(encoding)
     (tmp_path / "t.tsv").write_bytes(data)
     message = complaint(tmp_path / "t.tsv")
     found = re.search(r"t\.tsv: UTF-(16|32), not UTF-8; .* iconv -f (\S+) -t utf-8$", message)
