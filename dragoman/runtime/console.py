@@ -1,4 +1,4 @@
-"""What people are told: lines on stderr, and how far something has come now and then; cells of tables."""
+"""Messages on stderr, progress lines at intervals, and cells of Markdown tables."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 Report = Callable[[str], None]
-"""Takes one line for people."""
+"""Takes one line of a message."""
 
 
 def say(line: str) -> None:
-    """Print a line for people on stderr, on a terminal broken between words.
-
-    Where nobody listens any more, work goes on without a word.
-    """
+    """Print a line on stderr, on a terminal wrapped between words. Keep working when stderr is closed."""
     try:
         print(_in_lines(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
     except OSError:
@@ -26,7 +23,7 @@ def say(line: str) -> None:
 
 
 def beginning(text: str, most: int) -> str:
-    """A text, or as many of its first characters, the last of them an ellipsis."""
+    """A text cut to so many characters, the last of them an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -38,12 +35,12 @@ def table_cell(value: Any) -> str:
 
 
 def silence(stream: TextIO) -> None:
-    """Let what is written to a stream, and what still waits to be, go nowhere."""
+    """Discard what is written to a stream, and what it still buffers."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _in_lines(text: str) -> str:
-    """Lines as wide as the terminal; in one where there is a command that people may copy."""
+    """Wrap a text to the width of the terminal, unless it has a command that people may copy."""
     if re.search(r"dragoman \w+ (?!--help)\S", text):
         return text
     try:
@@ -59,20 +56,20 @@ def _wrap(line: str, width: int) -> str:
 
 
 class NowAndThen:
-    """Passes a line on where some seconds have gone by since the last one, or since the beginning."""
+    """Passes a line on if some seconds have passed since the last one, or since the start."""
 
     def __init__(self, report: Report, seconds: float = 5.0) -> None:
-        """Begin.
+        """Start the clock.
 
         Args:
             report: takes the lines.
-            seconds: between two of them, at least.
+            seconds: the least between two of them.
         """
         self._report, self._seconds = report, seconds
-        self._told = time.monotonic()
+        self._last = time.monotonic()
 
     def __call__(self, line: str) -> None:
         """Report a line, unless it is too early for another."""
-        if time.monotonic() - self._told >= self._seconds:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last >= self._seconds:
+            self._last = time.monotonic()
             self._report(line)

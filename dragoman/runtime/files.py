@@ -1,4 +1,4 @@
-"""Writing files so that whatever happens, what was there before or what should be there now is there, whole."""
+"""Writing files: whatever happens, a file has its earlier content or its new one, whole, and no other file is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ if sys.platform != "win32":
 
 _BLOCK = 1 << 20
 _LONG_NAME = 200  # bytes, of the 255 that most file systems allow; the name of a partial file is longer
-_RENAMES_OPEN_FILES = sys.platform != "win32"
 
 
 def checksum(path: Path) -> str:
@@ -77,11 +76,13 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
 
 
 def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:
-    """See that files can be written, and make their folders: better before the work than after.
+    """Check, before the work, that the files that options name can be written; make their folders.
+
+    An earlier file is replaced: the option that names it is the user's consent.
 
     Args:
-        reports: the name of each file, by the option that gives it; an empty one is none.
-        read: files that are no place for a report, for they are read.
+        reports: the name of each file by its option; an empty name is no file.
+        read: files that must not be replaced because this command reads them.
 
     Raises:
         ConfigError: a report would replace what is read, or another report.
@@ -104,85 +105,83 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file's content, or leave it as it was.
+    """Replace a file's content, or leave it as it was; pipes and devices take the bytes as they come.
 
     Raises:
         DragomanError: it can't be written, for example because the disk is full.
     """
-    if os.path.exists(path) and not os.path.isfile(path):  # a pipe or a device takes bytes, but can't be replaced
-        _write_into(path, content)
+    if not os.path.exists(path) or os.path.isfile(path):
+        write_together({path: content})
         return
-    path = Path(os.path.realpath(path))  # a link stays one, unless it leads to itself
     try:
-        with _beside(path) as (file, partial):
+        with path.open("wb") as file:
             file.write(content)
-            settle(file, partial, path)
+    except BrokenPipeError:
+        raise  # the reader has gone, which is no failure of the file
     except OSError as error:
         raise not_saved(path, error) from None
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Replace the content of several files of one folder, or, where one of them can't be written, of none.
-
-    They take their names one after the other, in the order given, when all of them are on the disk: whoever is killed
-    in that moment leaves some of the earlier ones, each whole.
+    """Replace the content of several files, or of none if one of them can't be written.
 
     Raises:
         DragomanError: one can't be written, for example because the disk is full.
     """
-    files = {Path(os.path.realpath(path)): content for path, content in contents.items()}
-    try:
-        with ExitStack() as stack:
-            partials = {}
-            for path, content in files.items():
-                file, partials[path] = stack.enter_context(_beside(path))
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                if not _RENAMES_OPEN_FILES:
-                    file.close()
-            for path, partial in partials.items():
-                partial.replace(path)
-    except OSError as error:
-        raise not_saved(path, error) from None
-    _flush_names(path.parent)
+    with appearing(*contents) as files:
+        for file, content in zip(files, contents.values(), strict=True):
+            file.write(content)
 
 
 @contextmanager
 def appearing(*paths: Path) -> Iterator[list[IO[bytes]]]:
-    """Files to write that all appear when the block ends well, and none if it does not.
+    """Open new files that take these names when the block ends, or leave nothing if it fails.
+
+    They take their names one after the other, in the order given, when all of them are on the disk: a process that is
+    killed in that moment leaves some of the earlier ones, each whole. A link stays a link to the file that is replaced.
 
     Raises:
         DragomanError: they can't be written, for example because the disk is full.
     """
+    finals = [Path(os.path.realpath(path)) for path in paths]
+    current = finals[0]
     try:
         with ExitStack() as stack:
-            opened = [stack.enter_context(_beside(path)) for path in paths]
+            opened = [stack.enter_context(_beside(path)) for path in finals]
             yield [file for file, _ in opened]
-            for (file, partial), path in zip(opened, paths, strict=True):
-                settle(file, partial, path)
+            for final, (file, _) in zip(finals, opened, strict=True):
+                current = final
+                _flush(file)
+            for current, (_, partial) in zip(finals, opened, strict=True):
+                partial.replace(current)
     except OSError as error:
-        raise not_saved(paths[0], error) from None
+        raise not_saved(current, error) from None
+    for folder in {path.parent for path in finals}:
+        _flush_names(folder)
 
 
 def settle(file: IO[bytes], partial: Path, final: Path) -> None:
-    """Let a file just written take its final name, after its content has reached the disk; the name follows it.
+    """Rename a file that was just written, after its content has reached the disk.
 
     Raises:
-        OSError: the content did not reach the disk, or could not take its name.
+        OSError: the content did not reach the disk, or the file could not be renamed.
     """
+    _flush(file)
+    partial.replace(final)
+    _flush_names(final.parent)
+
+
+def _flush(file: IO[bytes]) -> None:
+    """Let a file's content reach the disk."""
     file.flush()
     os.fsync(file.fileno())
-    if not _RENAMES_OPEN_FILES:
+    if sys.platform == "win32":  # which renames no open file; elsewhere an open file keeps its lock
         file.close()
-    partial.replace(final)
-    file.close()
-    _flush_names(final.parent)
 
 
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """A new file beside a place, under a name that nobody else has; gone in the end unless it took another name.
+    """A new file beside a path, with a name of its own; removed in the end unless it was renamed.
 
     Raises:
         OSError: it can't be made.
@@ -205,11 +204,11 @@ def _open_new(folder: Path, stem: str) -> tuple[IO[bytes], Path]:
         file = partial.open("xb")
         if _lock(file) is not False and partial.exists():
             return file, partial
-        file.close()  # another process took it for remains before it was locked
+        file.close()  # another process took it for a leftover before it was locked
 
 
 def _remove_remains(folder: Path, stem: str) -> None:
-    """Remove what processes that were killed left beside a file; those that are at work keep theirs."""
+    """Remove what killed processes left beside a file; running processes lock theirs."""
     pattern = re.compile(re.escape(stem) + r"\.[0-9a-f]{8}\.partial")
     with suppress(OSError):
         for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
@@ -227,7 +226,7 @@ def _remove_unless_locked(partial: Path) -> None:
 
 
 def _lock(file: IO[bytes]) -> bool | None:
-    """Lock a file until it is closed; False where another process has done so, None where the system can't."""
+    """Lock a file until it is closed; False if another process has locked it, None if the system can't."""
     if sys.platform != "win32":
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -240,8 +239,8 @@ def _lock(file: IO[bytes]) -> bool | None:
 
 
 def _flush_names(folder: Path) -> None:
-    """Let the names of a folder's files reach the disk, as far as its file system can do that."""
-    with suppress(OSError):  # the files are there by now
+    """Let the names of a folder's files reach the disk, on file systems that can do that."""
+    with suppress(OSError):  # the files are there already
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -249,18 +248,8 @@ def _flush_names(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _write_into(path: Path, content: bytes) -> None:
-    try:
-        with path.open("wb") as file:
-            file.write(content)
-    except BrokenPipeError:
-        raise  # the reader had enough: no failure of ours
-    except OSError as error:
-        raise not_saved(path, error) from None
-
-
 def not_saved(path: Path, error: OSError | RuntimeError, comfort: str = "") -> DragomanError:
-    """The error that says that a file could not be saved, why, what is left and what helps."""
+    """An error that says which file could not be saved, why, what is left and what to do."""
     full = not isinstance(error, OSError) or error.errno in (errno.ENOSPC, errno.EDQUOT)
     reason = error.strerror if isinstance(error, OSError) else "the disk may be full"
     before = f"; {comfort or 'what was there before is intact'}" if comfort or os.path.isfile(path) else ""

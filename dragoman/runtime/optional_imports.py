@@ -1,4 +1,4 @@
-"""Libraries that only exports and imports need, loaded when one is asked for."""
+"""Optional libraries, imported when one is needed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dragoman.config import DragomanError
 
 
 def needed(module: str, extra: str) -> Any:
-    """Import a module that an optional dependency brings.
+    """Import and return a module of an optional dependency.
 
     Args:
         module: dotted name.
-        extra: the name under which `pip install 'dragoman[…]'` brings it.
+        extra: the name of the extra that installs it: `pip install 'dragoman[extra]'`.
 
     Raises:
         DragomanError: it is not installed.

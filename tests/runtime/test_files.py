@@ -65,12 +65,6 @@ def test_what_the_disk_refuses_at_the_last_moment_leaves_the_earlier_file(
     assert contents(tmp_path) == {str(path): b"before"}
 
 
-def test_nothing_is_called_intact_where_nothing_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", no_space)
-    assert "what was there" not in complaint(lambda: write_atomically(tmp_path / "file", b"new"))
-    assert contents(tmp_path) == {}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere folders can't be flushed")
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_name_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -180,7 +174,7 @@ import sys
 from pathlib import Path
 from dragoman.runtime.files import appearing, write_atomically, write_together
 folder, content = Path(sys.argv[1]), sys.argv[2].encode() * 100_000
-for _ in range(60):
+for _ in range(20):
     write_atomically(folder / "one", content)
     write_together({folder / "two": content, folder / "three": content})
     with appearing(folder / "four", folder / "five") as files:
@@ -191,13 +185,13 @@ for _ in range(60):
 
 def test_processes_that_write_the_same_files_leave_one_or_the_other(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITING, str(tmp_path)]
-    processes = [subprocess.Popen([*command, mark], stderr=subprocess.PIPE, text=True) for mark in "abc"]
+    processes = [subprocess.Popen([*command, mark], stderr=subprocess.PIPE, text=True) for mark in "ab"]
     for process in processes:
         said = process.communicate(timeout=120)[1]
         assert process.returncode == 0, said
     found = {Path(path).name: content for path, content in contents(tmp_path).items()}
     assert found.keys() == {"one", "two", "three", "four", "five"}
-    assert all(content in {mark.encode() * 100_000 for mark in "abc"} for content in found.values())
+    assert all(content in {mark.encode() * 100_000 for mark in "ab"} for content in found.values())
 
 
 def test_what_a_killed_process_left_goes_and_what_one_is_writing_stays(tmp_path: Path) -> None:
@@ -327,7 +321,7 @@ def test_torchs_own_words_for_a_full_disk_are_understood(tmp_path: Path) -> None
     assert "make room" in str(error)
 
 
-# ---- several files, and folders that can't be flushed
+# ---- several files, and reports
 
 
 def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,22 +343,6 @@ def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pyt
         assert contents(tmp_path) == before
     write_together(dict.fromkeys(paths, b"after"))
     assert set(contents(tmp_path).values()) == {b"after"}
-
-
-def test_a_folder_that_cannot_be_flushed_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fsync(descriptor: int) -> None:
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    write_atomically(tmp_path / "file", b"there")
-    assert contents(tmp_path) == {str(tmp_path / "file"): b"there"}
-
-
-def test_a_link_to_itself_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "file").symlink_to("file")
-    write_atomically(tmp_path / "file", b"content")
-    assert (tmp_path / "file").read_bytes() == b"content"
 
 
 def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,18 +378,3 @@ def test_what_is_no_file_is_no_place_for_a_report(
     with pytest.raises(ConfigError, match=f"^--json {re.escape(name)}: this is {said}; name a file$"):
         prepare_reports({"--json": name})
     assert not contents(tmp_path)
-
-
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="only Linux tells the file of a descriptor")
-def test_the_names_of_several_files_reach_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: list[str] = []
-    fsync = os.fsync
-
-    def watch(descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        flushed.append("folder" if path.is_dir() else "file")
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", watch)
-    write_together({tmp_path / "a": b"1", tmp_path / "b": b"2"})
-    assert flushed == ["file", "file", "folder"]
