@@ -17,25 +17,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from dragoman.cli.inspect import maps_of
-from dragoman.figures.gallery import TranslatorMaps, gallery, save_gallery
+from dragoman.figures.gallery import GALLERY, gallery, save_gallery
 
 _MARK = "<!-- pictures -->"
 _IMAGE = re.compile(r'<img\b[^>]*? src="([^"]*figures/[^"]+\.svg)"[^>]*>')
 
 
 @functools.cache
-def maps() -> TranslatorMaps | None:
-    """The attention of the demo's translator, where there is one."""
-    found = inspection()
-    return maps_of(found) if found else None
-
-
-@functools.cache
 def drawn() -> dict[str, bytes]:
     """Every picture as SVG, by name; drawn once in a process."""
     with tempfile.TemporaryDirectory() as folder:
-        return {path.stem: path.read_bytes() for path in save_gallery(Path(folder), ("svg",), maps=maps())}
+        return {path.stem: path.read_bytes() for path in save_gallery(Path(folder), ("svg",), inspection=inspection())}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -52,10 +44,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _all_pictures() -> str:
     sections = []
-    for name, entry in gallery(maps()).items():
+    for name, entry in gallery(inspection()).items():
         alt = html.escape(f"{entry.title}. {entry.caption}", quote=True)
         sections.append(f"## {entry.title} {{ #{name} }}\n\n{entry.caption}\n\n![{alt}](figures/{name}.svg)")
-        if "<locals>" not in entry.draw.__qualname__:
+        if name in GALLERY:  # the others are drawn from a translation
             sections.append(f"[[{entry.draw.__module__}:{entry.draw.__name__} @ def ]]\n{{ .below-code }}")
     return "\n\n".join(sections)
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from dragoman.cli.options import FiguresConfig, InspectConfig
 from dragoman.exported import not_for_reports
-from dragoman.figures import attention
-from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
-from dragoman.figures.style import new_figure, styled
+from dragoman.figures.gallery import save_attention, save_gallery
 from dragoman.inference.translator import Translator
 from dragoman.inspection import evidence
 from dragoman.inspection.record import Inspection
@@ -41,7 +39,7 @@ def inspect(config: InspectConfig) -> int:
         inspection.save_npz(arrays)
         _report([arrays])
     if config.png:
-        _report(save_attention(inspection, Path(config.png)))
+        _report(save_attention(Path(config.png), inspection))
     if config.text:  # last: its reader may go away
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_text(inspection, shutil.get_terminal_size().columns, color))
@@ -63,49 +61,9 @@ def _inspected(config: InspectConfig) -> Inspection:
 
 def figures(config: FiguresConfig) -> int:
     """Draw the pictures into a folder; returns the exit code."""
-    maps = None
-    if config.model:
-        maps = maps_of(evidence.inspect(Translator.load(config.model), config.sentence))
-    _report(save_gallery(Path(config.out), (config.format,), config.dpi, maps))
+    inspection = evidence.inspect(Translator.load(config.model), config.sentence) if config.model else None
+    _report(save_gallery(Path(config.out), (config.format,), config.dpi, inspection))
     return 0
-
-
-def maps_of(inspection: Inspection) -> TranslatorMaps:
-    """An inspection's attention, labelled, as the figures take it."""
-    source = inspection.labels(inspection.source_pieces, 0)
-    return TranslatorMaps(inspection.maps, source, *map(inspection.labels, (inspection.inputs, inspection.outputs)))
-
-
-def save_attention(inspection: Inspection, out: Path) -> list[Path]:
-    """Draw every attention block, a PNG each with a map for every head, and one overview.
-
-    Args:
-        inspection: what dragoman.inspect returned.
-        out: the folder; made if need be.
-
-    Returns:
-        The files.
-
-    Raises:
-        DragomanError: a file can't be written.
-    """
-    make_folder(out)
-    maps = maps_of(inspection)
-    paths = []
-    for name, weights in inspection.maps.items():
-        queries, keys = maps.labels(name)
-        with styled():
-            figure = new_figure(attention.attention_heads_size(len(weights), queries, keys))
-            attention.attention_heads(figure, weights, queries, keys, attention.block_in_words(name))
-        paths.append(out / f"{name}.png")
-        save_figure(figure, paths[-1])
-    with styled():
-        heads = max(len(weights) for weights in inspection.maps.values())
-        figure = new_figure(attention.attention_overview_size(len(inspection.maps), heads))
-        attention.attention_overview(figure, inspection.maps)
-    paths.append(out / "overview.png")
-    save_figure(figure, paths[-1])
-    return paths
 
 
 def _report(written: list[Path]) -> None:

@@ -1,250 +1,206 @@
-"""Attention weights of a translator, as images: one map, all heads of a block, all blocks of a model.
+"""Attention weights of a translator, as images: all heads of a block, all blocks of a model.
 
-They take plain arrays or tensors and labels, so that they draw any model's weights.
+The functions take plain arrays or tensors and labels, so they draw any model's weights.
 Shapes: H heads, T query length, S key length.
 """
 
 from __future__ import annotations
 
 import math
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
+from rich.cells import cell_len
 from torch import Tensor
 
 from dragoman.figures import style
+from dragoman.inspection.record import Inspection
 
 LONGEST_ROW, LONGEST_COLUMN = 32, 14
 """Characters that are shown of a row's label, and of a column's."""
 MOST_LABELS = 64
-"""Labels along one side of a map; where there are more rows or columns, some stay without."""
+"""Labels along one side of a map; where there are more rows or columns, some stay without one."""
 
-_CELL = 0.155  # inches: the least height of a row whose label has letters of style.SMALL
-_LETTER = 0.066  # inches: the usual width of such a letter
+_LONGEST_READ, _LONGEST_WRITTEN = 10, 14  # characters of the two halves of a step's label
+_LEFT_TO_RIGHT = "\u200e"
 
-
-def attention_map(
-    ax: Axes,
-    weights: Tensor | ArrayLike,
-    queries: Sequence[str],
-    keys: Sequence[str],
-    highest: float | None = None,
-    colour_bar: bool = True,
-) -> AxesImage:
-    """One map: a row for each query, a column for each key; the darker, the more weight.
-
-    Args:
-        ax: where to draw.
-        weights: (T, S), from 0 to 1.
-        queries: T labels, of any language.
-        keys: S labels.
-        highest: the weight that is drawn darkest; by default the highest there is.
-        colour_bar: show which shade is which weight.
-
-    Returns:
-        The image.
-
-    Raises:
-        ValueError: the labels are not as many as the rows and columns.
-    """
-    table = style.as_array(weights)
-    if table.shape != (len(queries), len(keys)):
-        raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {table.shape}")
-    image = _image(ax, table, highest or float(table.max()))
-    style.write_ticks(ax, "y", queries, LONGEST_ROW, every=_every(queries))
-    style.write_ticks(ax, "x", keys, LONGEST_COLUMN, upright=_upright(keys), every=_every(keys))
-    if colour_bar and ax.figure is not None:
-        _colour_bar(ax.figure.figure, image, [ax])
-    return image
+_ROW = 0.155  # inches: the least height of a row whose label has letters of style.SMALL
+_LETTER = 0.066  # inches: the usual width of such a letter; an ideograph is twice as wide
+_BAR = 0.8  # inches: width of the colour bar and its label
 
 
-def attention_map_size(queries: Sequence[str], keys: Sequence[str], cell: float = 0.24) -> tuple[float, float]:
-    """Width and height, in inches, of a figure in which attention_map is legible, with cells of this size at least."""
-    side, foot = _margins(queries, keys)
-    across, down = cell * min(len(keys), MOST_LABELS), cell * min(len(queries), MOST_LABELS)
-    return max(3.4, side + across + 1.0), max(2.4, foot + down + 0.4)
-
-
+@style.styled()
 def attention_heads(
-    figure: Figure, weights: Tensor | ArrayLike, queries: Sequence[str], keys: Sequence[str], title: str = ""
-) -> list[Axes]:
+    weights: Tensor | ArrayLike, queries: Sequence[str], keys: Sequence[str], title: str = ""
+) -> Figure:
     """The maps of all heads of one block, on one scale.
 
     Args:
-        figure: an empty one, of the size that attention_heads_size tells.
         weights: (H, T, S), from 0 to 1.
         queries: T labels, of any language.
         keys: S labels.
         title: above them all.
 
-    Returns:
-        The H axes.
-
     Raises:
         ValueError: the labels are not as many as the rows and columns.
     """
-    figure.set_layout_engine("compressed")  # keeps maps together although their shape leaves room between them
     table = style.as_array(weights)
-    columns = _columns(len(table), queries, keys)
-    rows = math.ceil(len(table) / columns)
-    grid = figure.subplots(rows, columns, squeeze=False)
-    axes = list(grid.flat)
-    highest = float(table.max())
-    for head, (ax, one) in enumerate(zip(axes, table, strict=False)):
-        image = attention_map(ax, one, queries, keys, highest, colour_bar=False)
-        ax.set_title(f"head {head + 1}", weight="normal", size=style.TEXT)
-        if head % columns:
-            ax.tick_params(labelleft=False)
-        if head + columns < len(table):
-            ax.tick_params(labelbottom=False)
-    for ax in axes[len(table) :]:
+    heads, (side, foot) = len(table), _margins(queries, keys)
+    fitting = int((style.FULL_WIDTH - side - _BAR) / (_panel(keys) + 0.15))
+    columns = min(heads, 4, fitting if fitting > 1 else 4)  # a page wider than the screen if not even two fit
+    rows = math.ceil(heads / columns)
+    columns = math.ceil(heads / rows)  # four heads in two rows of two, not three and one
+    width = max(3.4, side + columns * (_panel(keys) + 0.15) + _BAR)
+    figure = style.new_figure(width, foot + rows * (_panel(queries) + 0.3) + 0.4)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for head, (ax, weights_of_head) in enumerate(zip(axes, table, strict=False)):
+        image = _labelled_map(ax, weights_of_head, queries, keys, float(table.max()))
+        if heads > 1:
+            ax.set_title(f"head {head + 1}", weight="normal", size=style.TEXT)
+        ax.tick_params(labelleft=head % columns == 0, labelbottom=head + columns >= heads)
+    for ax in axes[heads:]:
         ax.remove()
-    _colour_bar(figure, image, axes[: len(table)])
+    _colour_bar(figure, image, axes[:heads])
     if title:
         figure.suptitle(title, x=0.01, ha="left", weight="bold", size=style.TEXT + 1)
-    return axes[: len(table)]
+    return figure
 
 
-def attention_heads_size(num_heads: int, queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
-    """Width and height, in inches, of a figure in which attention_heads is legible."""
-    columns = _columns(num_heads, queries, keys)
-    rows = math.ceil(num_heads / columns)
-    side, foot = _margins(queries, keys)
-    width = side + columns * (_panel(keys) + 0.15) + 0.8
-    return max(3.4, width), foot + rows * (_panel(queries) + 0.3) + 0.4
-
-
-def attention_kinds(
-    figure: Figure,
-    maps: Mapping[str, Tensor | ArrayLike],
-    labels: Mapping[str, Sequence[str]],
-    steps: Sequence[str],
-) -> dict[str, Axes]:
-    """The three kinds of attention, placed so that maps side by side have the same queries, one above the other the
-    same keys.
-
-    Args:
-        figure: an empty one, of the size that attention_kinds_size tells.
-        maps: weights (S, S) of "encoder self-attention", (T, T) of "decoder self-attention" and (T, S) of
-            "cross-attention".
-        labels: of "source" (S) and "target" (T).
-        steps: T labels of the decoder's queries.
-
-    Returns:
-        The axes, by kind.
-    """
-    figure.set_layout_engine("compressed")
-    source, target = labels["source"], labels["target"]
-    sides = (len(source), len(target))
-    cross, inner, outer = "cross-attention", "decoder self-attention", "encoder self-attention"
-    axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=sides, height_ratios=sides)
-    for kind, queries, keys in ((outer, source, source), (cross, steps, source), (inner, steps, target)):
-        image = attention_map(axes[kind], maps[kind], queries, keys, 1.0, colour_bar=False)
-        axes[kind].set_title(kind)
-    axes[outer].tick_params(labelbottom=False)
-    axes[inner].tick_params(labelleft=False)
-    _colour_bar(figure, image, [axes[inner]])
-    return axes
-
-
-def attention_kinds_size(source: Sequence[str], target: Sequence[str], steps: Sequence[str]) -> tuple[float, float]:
-    """Width and height, in inches, of a figure in which attention_kinds is legible."""
-    side, foot = _margins([*source, *steps], [*source, *target])
-    length = 1.1 * (_panel(source) + _panel(target))
-    return max(style.FULL_WIDTH, side + length + 1.1), foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
-
-
-def attention_overview(figure: Figure, maps: Mapping[str, Tensor | ArrayLike]) -> list[list[Axes]]:
+@style.styled()
+def attention_overview(maps: Mapping[str, Tensor | ArrayLike]) -> Figure:
     """All maps of a model, small: a row for each block, a column for each head.
 
     Args:
-        figure: an empty one, of the size that attention_overview_size tells.
-        maps: weights (H, T, S) by block, in the order to draw them in; the model's own names, such as
-            "encoder.0.self_attention", are put into words.
-
-    Returns:
-        The axes: a list for each block, with one for each of its heads.
+        maps: weights (H, T, S) by block, in the order to draw them in, under the model's names such as
+            "encoder.0.self_attention".
     """
-    figure.set_layout_engine("compressed")
     tables = {name: style.as_array(weights) for name, weights in maps.items()}
-    grid = figure.subplots(len(tables), max(len(table) for table in tables.values()), squeeze=False)
-    axes: list[list[Axes]] = []
+    heads = max(map(len, tables.values()))
+    figure = style.new_figure(2.0 + 0.68 * heads, 0.4 + 0.68 * len(tables))
+    grid = figure.subplots(len(tables), heads, squeeze=False)
     for row, (name, table) in zip(grid, tables.items(), strict=True):
-        axes.append(list(row[: len(table)]))
-        for ax, one in zip(axes[-1], table, strict=True):
-            image = _image(ax, one, 1.0)
-            ax.set(xticks=[], yticks=[], aspect="auto")
-            ax.set_box_aspect(1)  # one size for all, however long the two sentences are
+        for head, (ax, weights) in enumerate(zip(row, table, strict=False), start=1):
+            image = _image(ax, weights, 1.0)
+            if ax.get_subplotspec().is_first_row():
+                ax.set_title(f"head {head}", loc="center", weight="normal", size=style.SMALL)
+            ax.set(xticks=[], yticks=[], aspect="auto", box_aspect=1)  # one size, however long the two sentences are
         for ax in row[len(table) :]:
             ax.remove()
         words = "\n".join(block_in_words(name).rsplit(" ", 1))
         row[0].set_ylabel(words, rotation=0, ha="right", va="center", size=style.SMALL)
-    for head, ax in enumerate(axes[0]):
-        ax.set_title(f"head {head + 1}", loc="center", weight="normal", size=style.SMALL)
-    _colour_bar(figure, image, [ax for row in axes for ax in row])
-    return axes
+    _colour_bar(figure, image, [ax for ax in figure.axes if ax.images])
+    return figure
 
 
-def attention_overview_size(num_blocks: int, num_heads: int) -> tuple[float, float]:
-    """Width and height, in inches, of a figure for attention_overview."""
-    return 2.0 + 0.68 * num_heads, 0.4 + 0.68 * num_blocks
+@style.styled()
+def last_layers(inspection: Inspection) -> Figure:
+    """The three kinds of attention in the last layers of a translator, averaged over their heads.
+
+    Maps side by side have the same queries, maps above one another the same keys.
+    """
+    source, target = _source(inspection), inspection.labels(inspection.inputs)
+    steps = steps_of(inspection)
+    outer, cross, inner = "encoder self-attention", "cross-attention", "decoder self-attention"
+    side, foot = _margins([*source, *steps], [*source, *target])
+    length = 1.1 * (_panel(source) + _panel(target))
+    height = foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
+    figure = style.new_figure(max(style.FULL_WIDTH, side + length + 1.1), height)
+    lengths = (len(source), len(target))
+    axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=lengths, height_ratios=lengths)
+    for kind, block, queries, keys in (
+        (outer, last_block(inspection, "encoder", "self_attention"), source, source),
+        (cross, last_block(inspection, "decoder", "cross_attention"), steps, source),
+        (inner, last_block(inspection, "decoder", "self_attention"), steps, target),
+    ):
+        mean = style.as_array(inspection.maps[block]).mean(axis=0)
+        image = _labelled_map(axes[kind], mean, queries, keys, 1.0)
+        axes[kind].set_title(kind)
+    axes[outer].tick_params(labelbottom=False)
+    axes[inner].tick_params(labelleft=False)
+    _colour_bar(figure, image, [axes[inner]])
+    return figure
+
+
+def block_figure(inspection: Inspection, block: str, title: str = "") -> Figure:
+    """All heads of one block of an inspection, such as "decoder.0.cross_attention"."""
+    encoder, cross = block.startswith("encoder."), block.endswith(".cross_attention")
+    queries = _source(inspection) if encoder else steps_of(inspection)
+    keys = _source(inspection) if encoder or cross else inspection.labels(inspection.inputs)
+    return attention_heads(inspection.maps[block], queries, keys, title)
+
+
+def last_block(inspection: Inspection, part: str, kind: str) -> str:
+    """Name of the last layer's block of "encoder" or "decoder", "self_attention" or "cross_attention"."""
+    blocks = (name for name in inspection.maps if name.startswith(f"{part}.") and name.endswith(f".{kind}"))
+    return max(blocks, key=lambda name: int(name.split(".")[1]))
+
+
+def steps_of(inspection: Inspection) -> list[str]:
+    """Labels of the decoder's queries (T): what each step has just read and what it writes then."""
+    read = (style.drawable(label, _LONGEST_READ) for label in inspection.labels(inspection.inputs))
+    written = (style.drawable(label, _LONGEST_WRITTEN) for label in inspection.labels(inspection.outputs))
+    mark = _LEFT_TO_RIGHT  # without it Arabic and Hebrew would turn the arrow around
+    return [f"{mark}{before}{mark} → {mark}{after}" for before, after in zip(read, written, strict=True)]
 
 
 def block_in_words(name: str) -> str:
-    """A block's name, such as "encoder.0.self_attention", in words: "encoder layer 1 self-attention"; layers from 1."""
+    """Name of a block in words: "encoder layer 1 self-attention" for "encoder.0.self_attention"; layers from 1."""
     parts = name.split(".")
     if len(parts) != 3 or not parts[1].isdigit():
         return name
     return f"{parts[0]} layer {int(parts[1]) + 1} {parts[2].replace('_', '-')}"
 
 
-def _image(ax: Axes, table: style.Array, highest: float) -> AxesImage:
-    image = ax.imshow(table, cmap=style.WEIGHTS, vmin=0.0, vmax=highest, interpolation="none", origin="upper")
-    ax.spines[:].set_visible(True)
+def _source(inspection: Inspection) -> list[str]:
+    return inspection.labels(inspection.source_pieces, 0)
+
+
+def _labelled_map(
+    ax: Axes, weights: style.Array, queries: Sequence[str], keys: Sequence[str], highest: float
+) -> AxesImage:
+    if weights.shape != (len(queries), len(keys)):
+        raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {weights.shape}")
+    image = _image(ax, weights, highest)
+    style.write_ticks(ax, "y", _some(queries), LONGEST_ROW)
+    style.write_ticks(ax, "x", _some(keys), LONGEST_COLUMN, upright=_upright(keys))
     return image
 
 
-def _colour_bar(figure: Figure, image: AxesImage, axes: Sequence[Axes]) -> None:
+def _image(ax: Axes, weights: style.Array, highest: float) -> AxesImage:
+    ax.spines[:].set_visible(True)
+    return ax.imshow(weights, cmap=style.WEIGHTS, vmin=0.0, vmax=highest, interpolation="none", origin="upper")
+
+
+def _colour_bar(figure: Figure, image: AxesImage, axes: Iterable[Any]) -> None:
     slim = max(16.0, 7 * figure.get_figheight())  # a strip of one width, whatever the figure's height
-    bar = figure.colorbar(image, ax=list(axes), pad=0.02, fraction=0.04, aspect=slim)
-    bar.set_label("attention weight")
+    bar = figure.colorbar(image, ax=list(axes), pad=0.02, fraction=0.04, aspect=slim, label="attention weight")
     bar.outline.set_visible(False)
 
 
+def _some(labels: Sequence[str]) -> list[str]:
+    """At most MOST_LABELS of the labels, evenly spaced, and empty ones in place of the others."""
+    every = math.ceil(len(labels) / MOST_LABELS)
+    return [label if place % every == 0 else "" for place, label in enumerate(labels)]
+
+
 def _upright(labels: Sequence[str]) -> bool:
-    """Whether labels are to stand upright to fit beside each other; "<s>" and "</s>" have room between shorter ones."""
-    return max((len(label) for label in labels if label not in ("<s>", "</s>")), default=0) > 2
+    """Whether labels must be turned to fit side by side; "<s>" and "</s>" have room between shorter ones."""
+    return any(len(label) > 2 for label in labels if label not in ("<s>", "</s>"))
 
 
 def _margins(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
     """Inches beside and below the maps that their labels take."""
     side, foot = (
-        max(map(_width, style.lettering(labels, limit)[0]), default=0.0)
+        max((_LETTER * cell_len(style.drawable(label, limit)) for label in labels), default=0.0)
         for labels, limit in ((queries, LONGEST_ROW), (keys, LONGEST_COLUMN))
     )
     return side + 0.15, (foot if _upright(keys) else 0.15) + 0.15
 
 
-def _width(label: str) -> float:
-    shown = [character for character in label if unicodedata.category(character) not in ("Cf", "Mn")]
-    return sum(_LETTER if ord(character) < 0x2E80 else 2 * _LETTER for character in shown)
-
-
 def _panel(labels: Sequence[str]) -> float:
-    return max(1.1, _CELL * min(len(labels), MOST_LABELS))
-
-
-def _every(labels: Sequence[str]) -> int:
-    return math.ceil(len(labels) / MOST_LABELS)
-
-
-def _columns(num_heads: int, queries: Sequence[str], keys: Sequence[str]) -> int:
-    """How many maps fit beside each other on a page, at most four; four where not even two do: that is to be zoomed."""
-    room = style.FULL_WIDTH - _margins(queries, keys)[0] - 0.8
-    fitting = int(room / (_panel(keys) + 0.15))
-    columns = min(num_heads, 4, fitting if fitting > 1 else 4)
-    return math.ceil(num_heads / math.ceil(num_heads / columns))  # four heads in two rows of two, not three and one
+    """Least length of a map's side, in inches, at which its labels are legible."""
+    return max(1.1, _ROW * min(len(labels), MOST_LABELS))

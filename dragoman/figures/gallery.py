@@ -1,75 +1,193 @@
-"""All figures, those of a trained translator among them, and how to write them into a folder."""
+"""All pictures in one table, and how to write them into a folder."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
-from torch import Tensor
 
 from dragoman.config import DragomanError
-from dragoman.figures import attention, style
-from dragoman.figures.catalogue import GALLERY, GalleryFigure
+from dragoman.figures import attention, masks, normalization, parts, positions, style, training, walkthrough
+from dragoman.inspection.record import Inspection
 from dragoman.runtime.files import make_folder, write_atomically
 
 FORMATS = ("png", "svg")
-_LONGEST_READ, _LONGEST_WRITTEN = 10, 14
-_LEFT_TO_RIGHT = "\u200e"
 
 
 @dataclass(frozen=True)
-class TranslatorMaps:
-    """The attention of a trained translator while it translates one sentence."""
+class Picture:
+    """One picture of the gallery."""
 
-    weights: Mapping[str, Tensor | ArrayLike]
-    """(H, T, S) by block, under the model's names: "encoder.0.self_attention", "decoder.0.cross_attention", …"""
-    source: Sequence[str]
-    """The source's subwords, as the encoder reads them: S labels."""
-    target: Sequence[str]
-    """The target's subwords, as the decoder reads them: T labels, beginning with `<s>`."""
-    written: Sequence[str]
-    """What the decoder writes after each of them: T labels, ending with `</s>`."""
-
-    @property
-    def steps(self) -> list[str]:
-        """The decoder's queries, what is read and what is written then: T labels."""
-        halves = style.lettering(self.target, _LONGEST_READ)[0], style.lettering(self.written, _LONGEST_WRITTEN)[0]
-        # Without the marks Arabic and Hebrew would turn the arrow around.
-        return [
-            f"{_LEFT_TO_RIGHT}{read}{_LEFT_TO_RIGHT} → {_LEFT_TO_RIGHT}{written}"
-            for read, written in zip(*halves, strict=True)
-        ]
-
-    def labels(self, block: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The labels of a block's queries and keys."""
-        encoder, cross = block.startswith("encoder."), block.endswith(".cross_attention")
-        return self.source if encoder else self.steps, self.source if encoder or cross else self.target
-
-    def last(self, part: str, kind: str) -> str:
-        """The name of the last layer's block of "encoder" or "decoder", "self_attention" or "cross_attention".
-
-        Raises:
-            ValueError: there is none.
-        """
-        blocks = [name for name in self.weights if name.startswith(f"{part}.") and name.endswith(f".{kind}")]
-        if not blocks:
-            raise ValueError(f"no {part} {kind} among {', '.join(self.weights)}")
-        return max(blocks, key=lambda name: int(name.split(".")[1]))
+    title: str
+    draw: Callable[[], Figure]
+    """Return a new figure."""
+    caption: str
+    """One to three sentences: what there is to see."""
 
 
-def gallery(maps: TranslatorMaps | None = None) -> dict[str, GalleryFigure]:
-    """All figures in order, by the name of their file; with maps also those of a trained translator."""
-    return GALLERY | (_translator_figures(maps) if maps else {})
+GALLERY: dict[str, Picture] = {
+    "transformer": Picture(
+        "The whole model",
+        parts.transformer,
+        "Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once; the "
+        "decoder reads what is written so far and, by cross-attention (“encoder-decoder attention” in the paper), the "
+        "encoder’s memory.",
+    ),
+    "multi-head-attention": Picture(
+        "Multi-head attention",
+        parts.multi_head_attention,
+        "The right half of the paper’s figure 2, with three heads. Each head has its own part of the three projections "
+        "and attends by itself; their outputs, side by side, are projected once more.",
+    ),
+    "padding-mask": Picture(
+        "Padding mask",
+        masks.padding_grid,
+        "Sentences of different lengths are padded with 0 to make one batch. No query may attend to a padded key, "
+        "whatever its own position, so one row serves the whole sentence.",
+    ),
+    "causal-mask": Picture(
+        "Causal mask",
+        masks.causal_grid,
+        "A target position attends to itself and to what stands before it, never to what comes after: in training all "
+        "positions are predicted at once, and none may look up its own answer.",
+    ),
+    "target-mask": Picture(
+        "Both masks together",
+        masks.target_grids,
+        "A key is visible where both masks let it through. Compare with the causal mask alone: only the rows of "
+        "padding differ. With the padding on the right, the rows of real tokens need no padding mask.",
+    ),
+    "mask-blocks": Picture(
+        "One mask for all heads",
+        masks.mask_blocks,
+        "Broadcasting repeats the padding mask for every query and every head, but each sentence keeps its own. The "
+        "causal mask is the same for every sentence as well.",
+    ),
+    "masked-weights": Picture(
+        "What a mask does to the numbers",
+        masks.masked_weights,
+        "Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight at all, and the "
+        "rest of each row adds up to 1 again.",
+    ),
+    "decoding-steps": Picture(
+        "Decoding, step by step",
+        masks.decoding_steps,
+        "“The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens, "
+        "(1, 0, 0, …), (1, 1, 0, …) and so on: row t of the causal mask. What it finds, the next step sees.",
+    ),
+    "sinusoids-by-dimension": Picture(
+        "Sinusoids by dimension",
+        positions.waves_by_dimension,
+        "Each dimension of the encoding is a wave along the positions. Dimensions come in pairs, a sine (solid) and "
+        "its cosine (dashed), and each pair is slower than the one before.",
+    ),
+    "sinusoids-all-dimensions": Picture(
+        "All dimensions, all positions",
+        positions.waves_of_all_dimensions,
+        "The whole encoding for d_model = 16, oriented as the model sees it: a row for each position, a column for "
+        "each dimension. On the left the waves are fast, on the right they hardly start to turn.",
+    ),
+    "sinusoids-by-position": Picture(
+        "Sinusoids by position",
+        positions.waves_by_position,
+        "The same table read along its rows: every position is a curve of its own over the 128 dimensions, and "
+        "neighbouring positions have similar curves.",
+    ),
+    "encoding-map": Picture(
+        "128 positions in 512 dimensions",
+        positions.encoding_map,
+        "Most of the change is in the first dimensions (A). In the last ones (B) the sines stay close to 0 and the "
+        "cosines close to 1, which makes the stripes.",
+    ),
+    "encoding-table": Picture(
+        "The numbers themselves",
+        positions.encoding_table,
+        "Some entries of the table for d_model = 512, under the function that each column tabulates: dimension 0 is "
+        "sin(pos) itself, the last ones have barely moved after five positions.",
+    ),
+    "embedding-plus-position": Picture(
+        "Embedding plus position",
+        positions.embedding_with_positions,
+        "What enters the first layer is a sum. Thanks to the factor √d_model the embeddings are about as large as the "
+        "encodings; without it the positions would drown the words.",
+    ),
+    "encoding-products": Picture(
+        "How far apart are two positions?",
+        positions.products,
+        "The dot product of two encodings depends only on their distance: in the image each diagonal has one colour, "
+        "on the right the curves from four positions are the same curve.",
+    ),
+    "learning-rate": Picture(
+        "Learning rate",
+        training.learning_rates,
+        "The paper’s rate rises linearly during the warm-up, then falls with the inverse square root of the step. "
+        "A wider model takes smaller steps; a longer warm-up only cuts off the peak.",
+    ),
+    "label-smoothing": Picture(
+        "Label smoothing",
+        training.label_smoothing,
+        "A tenth of the probability asked for is spread evenly over the vocabulary. So the loss is lowest where the "
+        "model is nearly, not entirely sure of the right token; at the very right the curves rise again.",
+    ),
+    "attention-in-six-steps": Picture(
+        "Attention in six steps",
+        walkthrough.attention_walkthrough,
+        "How the first word gathers what it needs: its query meets every key, the scores become weights, and the "
+        "weights mix the values. Every number follows from those above it: q₁ is x₁ times W^Q, and so on.",
+    ),
+    "normalisation": Picture(
+        "Batch and layer normalisation",
+        normalization.normalisation_tables,
+        "Batch normalisation gives each feature mean 0 and deviation 1 over the tokens of the batch; layer "
+        "normalisation gives them to each token over its features, so that it does not matter who shares its batch. In "
+        "the model a learned factor γ and offset β follow for each feature, at first 1 and 0.",
+    ),
+    "add-and-norm": Picture(
+        "Add and norm",
+        normalization.add_and_norm,
+        "What stands around every sub-layer: the residual connection adds its input to its output, then each token of "
+        "the sum is normalised, here with γ = 1 and β = 0.",
+    ),
+}
+"""The pictures that need no trained model, in the order of a lesson, by the name of their file."""
+
+
+def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
+    """All pictures in order, by the name of their file; with an inspection also those of a trained translator."""
+    if inspection is None:
+        return GALLERY
+    cross = attention.last_block(inspection, "decoder", "cross_attention")
+    return GALLERY | {
+        "translator-attention": Picture(
+            "A translator’s attention",
+            partial(attention.last_layers, inspection),
+            "The last layers of a trained translator, averaged over their heads. Rows are queries, in the decoder "
+            "what it has just read and what it writes then; columns are keys. The decoder’s self-attention is empty "
+            "above the diagonal, where its mask hides the future.",
+        ),
+        "translator-heads": Picture(
+            "Every head of one block",
+            partial(attention.block_figure, inspection, cross),
+            "The last cross-attention, head by head. A row is what the decoder has just read and what it writes then; "
+            "its dark cells are what it looks at in the source to find that.",
+        ),
+        "translator-overview": Picture(
+            "Every head of every layer",
+            partial(attention.attention_overview, inspection.maps),
+            "All attention maps of one translation. Diagonals follow the order of the words, columns are words that "
+            "everyone looks at, triangles are the decoder’s causal mask.",
+        ),
+    }
 
 
 def save_gallery(
-    out: Path | str, formats: Sequence[str] = ("png",), dpi: int = 200, maps: TranslatorMaps | None = None
+    out: Path, formats: Sequence[str] = ("png",), dpi: int = 200, inspection: Inspection | None = None
 ) -> list[Path]:
-    """Write every figure, once in each format, as NAME.png or NAME.svg.
+    """Write every picture, once in each format, as NAME.png or NAME.svg; returns the files in order.
 
     The same call writes the same bytes again.
 
@@ -77,102 +195,62 @@ def save_gallery(
         out: the folder; made if need be.
         formats: "png", "svg" or both.
         dpi: pixels per inch of a PNG.
-        maps: the attention of a trained translator; without them its figures are left out.
-
-    Returns:
-        The files, in order.
+        inspection: whose attention to draw; without it the pictures of a translator are left out.
 
     Raises:
         DragomanError: a format is unknown, or a file can't be written.
     """
-    for wanted in formats:
-        _require_format(wanted, f"{out}")
-    out = Path(out)
     make_folder(out)
     paths = []
-    for name, entry in gallery(maps).items():
-        figure = entry.figure()
-        for wanted in formats:
-            paths.append(out / f"{name}.{wanted}")
-            save_figure(figure, paths[-1], dpi, entry.title, entry.caption)
+    for name, picture in gallery(inspection).items():
+        figure = picture.draw()
+        for suffix in formats:
+            paths.append(out / f"{name}.{suffix}")
+            save_figure(figure, paths[-1], dpi, picture.title, picture.caption)
     return paths
 
 
-def save_figure(figure: Figure, path: Path | str, dpi: int = 200, title: str = "", caption: str = "") -> None:
-    """Write one figure as PNG or SVG, whichever the path ends with, in the gallery's style.
+def save_attention(out: Path, inspection: Inspection) -> list[Path]:
+    """Draw every attention block, a PNG each with a map for every head, and one overview; returns the files.
 
     Args:
-        figure: from GalleryFigure.figure or style.new_figure.
+        out: the folder; made if need be.
+        inspection: what dragoman.inspect returned.
+
+    Raises:
+        DragomanError: a file can't be written.
+    """
+    make_folder(out)
+    paths = [out / f"{block}.png" for block in inspection.maps]
+    for block, path in zip(inspection.maps, paths, strict=True):
+        save_figure(attention.block_figure(inspection, block, attention.block_in_words(block)), path)
+    save_figure(attention.attention_overview(inspection.maps), out / "overview.png")
+    return [*paths, out / "overview.png"]
+
+
+def save_figure(figure: Figure, path: Path | str, dpi: int = 200, title: str = "", caption: str = "") -> None:
+    """Write one figure as PNG or SVG, whichever the path ends with.
+
+    Args:
+        figure: from a function of this package.
         path: the file; its folder exists.
         dpi: pixels per inch of a PNG.
         title: for screen readers; kept in the file.
-        caption: the same, at more length.
+        caption: the same, in more words.
 
     Raises:
         DragomanError: the format is unknown, or the file can't be written.
     """
     path = Path(path)
-    wanted = path.suffix.removeprefix(".").lower()
-    _require_format(wanted, f"{path}")
+    suffix = path.suffix.removeprefix(".").lower()
+    if suffix not in FORMATS:
+        raise DragomanError(
+            f"{path}: figures are written as {' or '.join(FORMATS)}, not {suffix or 'without a suffix'}"
+        )
     # No date and no version, so that equal figures are equal files.
     facts = {"Title": title or None, "Description": caption or None}
-    metadata = facts | ({"Date": None, "Creator": None} if wanted == "svg" else {"Software": None})
+    metadata = facts | ({"Date": None, "Creator": None} if suffix == "svg" else {"Software": None})
     content = io.BytesIO()
     with style.styled():
-        figure.savefig(content, format=wanted, dpi=dpi, metadata=metadata)
+        figure.savefig(content, format=suffix, dpi=dpi, metadata=metadata)
     write_atomically(path, content.getvalue())
-
-
-def _require_format(wanted: str, place: str) -> None:
-    if wanted not in FORMATS:
-        raise DragomanError(
-            f"{place}: figures are written as {' or '.join(FORMATS)}, not {wanted or 'without a suffix'}"
-        )
-
-
-def _translator_figures(maps: TranslatorMaps) -> dict[str, GalleryFigure]:
-    cross = maps.last("decoder", "cross_attention")
-    steps, keys = maps.labels(cross)
-    heads = style.as_array(maps.weights[cross])
-    kinds = {
-        "encoder self-attention": maps.last("encoder", "self_attention"),
-        "decoder self-attention": maps.last("decoder", "self_attention"),
-        "cross-attention": cross,
-    }
-    means = {kind: style.as_array(maps.weights[block]).mean(axis=0) for kind, block in kinds.items()}
-
-    def draw_kinds(figure: Figure) -> None:
-        attention.attention_kinds(figure, means, {"source": maps.source, "target": maps.target}, steps)
-
-    def draw_heads(figure: Figure) -> None:
-        attention.attention_heads(figure, heads, steps, keys)
-
-    def draw_overview(figure: Figure) -> None:
-        attention.attention_overview(figure, maps.weights)
-
-    return {
-        "translator-attention": GalleryFigure(
-            "A translator’s attention",
-            "The last layers of a trained translator, averaged over their heads. Rows are queries, in the decoder "
-            "what it has just read and what it writes then; columns are keys. The decoder’s self-attention is empty "
-            "above the diagonal, where its mask hides the future.",
-            draw_kinds,
-            attention.attention_kinds_size(maps.source, maps.target, steps),
-        ),
-        "translator-heads": GalleryFigure(
-            "Every head of one block",
-            "The last cross-attention, head by head. A row is what the decoder has just read and what it writes then; "
-            "its dark cells are what it looks at in the source to find that.",
-            draw_heads,
-            attention.attention_heads_size(len(heads), steps, keys),
-        ),
-        "translator-overview": GalleryFigure(
-            "Every head of every layer",
-            "All attention maps of one translation. Diagonals follow the order of the words, columns are words that "
-            "everyone looks at, triangles are the decoder’s causal mask.",
-            draw_overview,
-            attention.attention_overview_size(
-                len(maps.weights), max(len(style.as_array(w)) for w in maps.weights.values())
-            ),
-        ),
-    }

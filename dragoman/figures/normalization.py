@@ -1,15 +1,15 @@
-"""Layer normalisation beside its sibling, batch normalisation, on the same numbers; and where it stands in a layer.
+"""Layer normalisation beside batch normalisation, on the same numbers; and where it stands in a layer.
 
-Shapes: B rows (sentences, or tokens of all sentences), D features.
+Shapes: B tokens, D features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
@@ -17,22 +17,18 @@ from dragoman.config import ModelConfig
 from dragoman.figures import style
 from dragoman.model.layers import SublayerConnection
 
-VALUES = (
-    (2.0, 9.0, 0.5, 4.0),
-    (1.0, 7.0, 1.5, 2.0),
-    (4.0, 8.0, 2.5, 6.0),
-    (3.0, 4.0, 1.0, 1.0),
-    (5.0, 6.0, 0.0, 3.0),
+VALUES = torch.tensor(
+    [[2.0, 9.0, 0.5, 4.0], [1.0, 7.0, 1.5, 2.0], [4.0, 8.0, 2.5, 6.0], [3.0, 4.0, 1.0, 1.0], [5.0, 6.0, 0.0, 3.0]]
 )
-"""Five tokens with four features of different sizes."""
-SUBLAYER = ((1.0, -2.0, 0.5, 1.0), (0.0, 1.0, -1.0, 2.0), (-1.0, -1.0, 0.5, 0.0))
-"""What a sub-layer makes of the first three tokens."""
+"""Five tokens with four features of different sizes (B, D)."""
+SUBLAYER = torch.tensor([[1.0, -2.0, 0.5, 1.0], [0.0, 1.0, -1.0, 2.0], [-1.0, -1.0, 0.5, 0.0]])
+"""Output of a sub-layer for the first three tokens."""
 
 
 def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
     """Batch-normalised and layer-normalised values (B, D), both without scale and shift.
 
-    The one takes each feature's mean and variance over the batch, the other each token's over its features.
+    The first takes each feature's mean and variance over the batch, the second each token's over its features.
     """
     features = values.size(1)
     epsilon = ModelConfig().layer_norm_eps
@@ -41,73 +37,64 @@ def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
     return batch_norm(values), layer_norm(values)
 
 
-def normalisation_tables(axes: Sequence[Axes], values: Sequence[Sequence[float]] = VALUES) -> None:
-    """The values, what batch normalisation makes of them, and what layer normalisation makes of them.
+@style.styled()
+def normalisation_tables() -> Figure:
+    """The values, then the same after batch normalisation and after layer normalisation.
 
-    Frames hold what is averaged together: a column here, a row there. Their means and standard deviations stand
-    beside them, before and after.
-
-    Args:
-        axes: three, for the values, for batch and for layer normalisation.
-        values: (B, D).
+    Frames hold the values that are averaged together: columns for batch, rows for layer normalisation.
     """
-    before = torch.tensor([list(row) for row in values])
-    by_batch, by_layer = normalised(before)
+    figure = style.new_figure(style.FULL_WIDTH, 2.7)
+    axes = figure.subplots(1, 3)
+    rows, columns = VALUES.shape
     titles = ("before", "batch normalisation", "layer normalisation")
-    for ax, table, title in zip(axes, (before, by_batch, by_layer), titles, strict=True):
-        drawn = style.as_array(table)
-        rows, columns = drawn.shape
-        style.cells(ax, drawn, style.numbers(drawn, 1), bounds=(-9.0, 9.0) if table is before else (-2.0, 2.0))
-        for axis in (0, 1):
-            _moments(ax, drawn, axis, weight="bold" if table is (by_batch, by_layer)[axis] else "normal")
+    for ax, table, title in zip(axes, (VALUES, *normalised(VALUES)), titles, strict=True):
+        first = table is VALUES
+        style.cells(ax, table, style.numbers(table, 1), bounds=(-9.0, 9.0) if first else (-2.0, 2.0))
+        _moments(ax, style.as_array(table), bold=None if first else titles.index(title) - 1)
         style.write_ticks(ax, "x", [str(number + 1) for number in range(columns)])
-        style.write_ticks(ax, "y", [f"token {number + 1}" if table is before else "" for number in range(rows)])
+        style.write_ticks(ax, "y", [f"token {number + 1}" if first else "" for number in range(rows)])
         ax.set(xlim=(-0.5, columns + 1.9), ylim=(rows + 1.2, -0.5), title=title)
         ax.set_xlabel("feature", x=columns / 2 / (columns + 2.4))  # above the cells, not above the moments
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
-    _frames(axes[1], before, axis=0)
-    _frames(axes[2], before, axis=1)
+    for column in range(columns):
+        _frame(axes[1], (column - 0.5, -0.5), 1, rows)
+    for row in range(rows):
+        _frame(axes[2], (-0.5, row - 0.5), columns, 1)
+    return figure
 
 
-def add_and_norm(axes: Sequence[Axes], sublayer: Sequence[Sequence[float]] = SUBLAYER) -> None:
-    """Around every sub-layer: its output is added to its input, and each token of the sum is normalised.
-
-    Args:
-        axes: four, for x, Sublayer(x), their sum and its LayerNorm.
-        sublayer: the output of the sub-layer for the first tokens of VALUES, (B, D).
-    """
-    output = torch.tensor([list(row) for row in sublayer])
-    x = torch.tensor(VALUES[: len(output)])
+@style.styled()
+def add_and_norm() -> Figure:
+    """Around every sub-layer: its output is added to its input, and each token of the sum is normalised."""
+    figure = style.new_figure(style.FULL_WIDTH, 1.7)
+    x = VALUES[: len(SUBLAYER)]
     config = ModelConfig(d_model=x.size(1), num_heads=1, dropout=0.0)
     with torch.no_grad():
-        normal = SublayerConnection(config).eval()(x, lambda _: output)
-    titles = ("x", "+ Sublayer(x)", "= their sum", "→ its LayerNorm")
-    for ax, table, title in zip(axes, (x, output, x + output, normal), titles, strict=True):
-        drawn = style.as_array(table)
-        style.cells(ax, drawn, style.numbers(drawn, 1), bounds=(-2.0, 2.0) if table is normal else (-9.0, 9.0))
+        norm = SublayerConnection(config).eval()(x, lambda _: SUBLAYER)
+    tables = {"x": x, "+ Sublayer(x)": SUBLAYER, "= their sum": x + SUBLAYER, "→ its LayerNorm": norm}
+    for ax, (title, table) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
+        style.cells(ax, table, style.numbers(table, 1), bounds=(-2.0, 2.0) if table is norm else (-9.0, 9.0))
         style.write_ticks(ax, "x", [])
-        style.write_ticks(ax, "y", [f"token {number + 1}" if table is x else "" for number in range(len(drawn))])
+        style.write_ticks(ax, "y", [f"token {number + 1}" if table is x else "" for number in range(len(table))])
         ax.set_title(title)
+    return figure
 
 
-def _moments(ax: Axes, table: style.Array, axis: int, weight: str) -> None:
-    """Write mean and standard deviation below the columns (axis 0) or to the right of the rows (axis 1)."""
-    end = table.shape[axis]
-    place: dict[str, Any] = {"ha": "center", "va": "center", "size": style.SMALL}
-    for number, (name, moments) in enumerate((("mean", table.mean(axis)), ("std", table.std(axis)))):
-        across = end + 0.85 * number - 0.05 if axis == 0 else end + 1.1 * number + 0.15
-        for along, text in enumerate(style.numbers([moments], 1)[0]):
-            x, y = (along, across) if axis == 0 else (across, along)
-            ax.text(x, y, text, weight=weight, **place)
-        x, y = (table.shape[1] + 0.15, across) if axis == 0 else (across, -0.8)
-        ax.text(x, y, name, color=style.GREY, **place)
-
-
-def _frames(ax: Axes, table: Tensor, axis: int) -> None:
-    """Frame each group that is averaged together: over axis 0 the columns, over axis 1 the rows."""
+def _moments(ax: Axes, table: style.Array, bold: int | None) -> None:
+    """Write mean and standard deviation below the columns (axis 0) and right of the rows (axis 1), one axis bold."""
     rows, columns = table.shape
-    groups = columns if axis == 0 else rows
-    for group in range(groups):
-        corner, size = ((group - 0.5, -0.5), (1, rows)) if axis == 0 else ((-0.5, group - 0.5), (columns, 1))
-        ax.add_patch(Rectangle(corner, *size, fill=False, edgecolor=style.INK, lw=1.6, clip_on=False))
+    look: dict[str, Any] = {"ha": "center", "va": "center", "size": style.SMALL}
+    moments = {"mean": (table.mean(axis=0), table.mean(axis=1)), "std": (table.std(axis=0), table.std(axis=1))}
+    for number, (name, (of_columns, of_rows)) in enumerate(moments.items()):
+        x, y = columns + 0.15 + 1.1 * number, rows - 0.05 + 0.85 * number
+        for column, text in enumerate(style.numbers([of_columns], 1)[0]):
+            ax.text(column, y, text, weight="bold" if bold == 0 else "normal", **look)
+        for row, text in enumerate(style.numbers([of_rows], 1)[0]):
+            ax.text(x, row, text, weight="bold" if bold == 1 else "normal", **look)
+        ax.text(columns + 0.15, y, name, color=style.GREY, **look)
+        ax.text(x, -0.8, name, color=style.GREY, **look)
+
+
+def _frame(ax: Axes, corner: tuple[float, float], width: int, height: int) -> None:
+    ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=style.INK, lw=1.6, clip_on=False))

@@ -1,32 +1,36 @@
-"""The parts and how they are put together: the whole model (figure 1) and multi-head attention (figure 2).
+"""The whole model (figure 1 of the paper) and multi-head attention (figure 2), as boxes and arrows.
 
-What a box is called in the code is asked of a model, so the pictures have no names that are not there.
+The names in the boxes are asked of a model, so they are those of the code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from torch import nn
 
 from dragoman.config import ModelConfig
 from dragoman.figures import style
+from dragoman.model.attention import scaled_dot_product_attention
 from dragoman.model.layers import DecoderLayer, EncoderLayer
 from dragoman.model.transformer import Transformer
 
 _ATTENTION, _FEED_FORWARD, _NORM, _EDGE = "#f7dcc0", "#cfe3f1", "#eeeeee", "#e3efe0"
 _WIDTH, _HEIGHT = 3.0, 0.72
-_SIDE = 0.42  # how far from a box its way past goes
+_SIDE = 0.42  # distance of the residual connections from the boxes
 Place = tuple[float, float]
 
 
-def transformer(ax: Axes) -> None:
-    """Draw the whole model, post-norm, as section 3 describes it."""
-    model = _small_model()
+@style.styled()
+def transformer() -> Figure:
+    """The whole model, post-norm, as section 3 describes it."""
+    figure = style.new_figure(6.6, 8.2)
+    ax, model = figure.subplots(), _small_model()
     encoder, decoder = cast(EncoderLayer, model.encoder.layers[0]), cast(DecoderLayer, model.decoder.layers[0])
     left, right = 0.0, 5.0
     memory = _stack(ax, left, 2.9, model.config.num_encoder_layers, [
@@ -42,48 +46,52 @@ def transformer(ax: Axes) -> None:
         (left, model.source_embedding, model.source_positions, "source (B, S)"),
         (right, model.target_embedding, model.target_positions, "target so far, shifted right (B, T)"),
     ):
-        ax.text(x, -0.1, words, ha="center", va="center", size=style.TEXT)
+        _write(ax, x, -0.1, words)
         _arrow(ax, (x, 0.1), (x, 0.44))
-        _box(ax, (x, 0.8), "embedding × √D", type(embedding).__name__, _EDGE)
+        _box(ax, x, 0.8, "embedding × √D", type(embedding).__name__, _EDGE)
         _arrow(ax, (x, 1.16), (x, 1.44))
-        _box(ax, (x, 1.8), "plus positions", type(positions).__name__, _EDGE)
+        _box(ax, x, 1.8, "plus positions", type(positions).__name__, _EDGE)
         _arrow(ax, (x, 2.16), (x, 2.54))
     cross = 2.9 + 2.3
     _path(ax, [(left, memory), (left, memory + 0.5), (2.45, memory + 0.5), (2.45, cross), (right - _WIDTH / 2, cross)])
     ax.text(left + 0.15, memory + 0.28, "memory (B, S, D)", ha="left", va="center", size=style.SMALL)
     _arrow(ax, (right, states), (right, states + 0.44))
-    _box(ax, (right, states + 0.8), "to the vocabulary", type(model.softmax).__name__, _EDGE)
+    _box(ax, right, states + 0.8, "to the vocabulary", type(model.softmax).__name__, _EDGE)
     _arrow(ax, (right, states + 1.16), (right, states + 1.64))
     ax.text(right + 0.15, states + 1.38, "logits (B, T, V)", ha="left", va="center", size=style.SMALL)
-    _box(ax, (right, states + 2.0), "softmax, by loss or search", "", _EDGE)
+    _box(ax, right, states + 2.0, "softmax, by loss or search", "", _EDGE)
     _arrow(ax, (right, states + 2.36), (right, states + 2.7))
-    ax.text(right, states + 2.9, "probabilities of the next word", ha="center", va="center", size=style.TEXT)
+    _write(ax, right, states + 2.9, "probabilities of the next word")
     ax.set(xlim=(left - 2.9, right + 2.5), ylim=(-0.4, states + 3.15), aspect="equal")
     ax.set_axis_off()
+    return figure
 
 
-def multi_head(ax: Axes, num_heads: int = 3) -> None:
-    """Draw multi-head attention: so many heads, each with projections of its own."""
-    attention = cast(EncoderLayer, _small_model().encoder.layers[0]).self_attention
-    centre, gap = 0.0, 3.6
-    places = [centre + gap * (number - (num_heads - 1) / 2) for number in range(num_heads)]
-    for name, x in zip(("queries", "keys", "values"), (centre - gap, centre, centre + gap), strict=True):
-        ax.text(x, -0.1, f"{name} (B, ·, D)", ha="center", va="center", size=style.TEXT)
+@style.styled()
+def multi_head_attention() -> Figure:
+    """Multi-head attention with three heads, each with projections of its own."""
+    figure = style.new_figure(style.FULL_WIDTH, 4.0)
+    ax, attention = figure.subplots(), cast(EncoderLayer, _small_model().encoder.layers[0]).self_attention
+    gap = 3.6
+    places = (-gap, 0.0, gap)
+    layers = {"queries": attention.query, "keys": attention.key, "values": attention.value}
+    for (name, layer), x in zip(layers.items(), places, strict=True):
+        _write(ax, x, -0.1, f"{name} (B, ·, D)")
         _arrow(ax, (x, 0.1), (x, 0.44))
-        layer = {"queries": attention.query, "keys": attention.key, "values": attention.value}[name]
-        _box(ax, (x, 0.8), f"projection of {name}", type(layer).__name__, _EDGE)
+        _box(ax, x, 0.8, f"projection of {name}", type(layer).__name__, _EDGE)
         for place in places:
-            _arrow(ax, (x, 1.16), (place + 0.5 * (x - centre) / gap, 2.44), thin=True)
-    for number, place in enumerate(places, start=1):
-        _box(ax, (place, 2.8), f"attention, head {number}", "scaled_dot_product_attention", _ATTENTION, wide=0.3)
-        _arrow(ax, (place, 3.16), (centre + 0.25 * (place - centre), 3.94), thin=True)
-    _box(ax, (centre, 4.3), "side by side (B, ·, H · K)", "", _NORM)
-    _arrow(ax, (centre, 4.66), (centre, 4.94))
-    _box(ax, (centre, 5.3), "projection of the output", type(attention.output).__name__, _EDGE)
-    _arrow(ax, (centre, 5.66), (centre, 6.0))
-    ax.text(centre, 6.2, "(B, ·, D)", ha="center", va="center", size=style.TEXT)
-    ax.set(xlim=(places[0] - 2.0, places[-1] + 2.0), ylim=(-0.4, 6.45), aspect="equal")
+            _arrow(ax, (x, 1.16), (place + 0.5 * x / gap, 2.44), thin=True)
+    for number, x in enumerate(places, start=1):
+        _box(ax, x, 2.8, f"attention, head {number}", scaled_dot_product_attention.__name__, _ATTENTION, wide=0.3)
+        _arrow(ax, (x, 3.16), (0.25 * x, 3.94), thin=True)
+    _box(ax, 0, 4.3, "side by side (B, ·, H · K)", "", _NORM)
+    _arrow(ax, (0, 4.66), (0, 4.94))
+    _box(ax, 0, 5.3, "projection of the output", type(attention.output).__name__, _EDGE)
+    _arrow(ax, (0, 5.66), (0, 6.0))
+    _write(ax, 0, 6.2, "(B, ·, D)")
+    ax.set(xlim=(-gap - 2.0, gap + 2.0), ylim=(-0.4, 6.45), aspect="equal")
     ax.set_axis_off()
+    return figure
 
 
 def _small_model() -> Transformer:
@@ -96,36 +104,40 @@ def _small_model() -> Transformer:
 def _stack(
     ax: Axes, x: float, bottom: float, layers: int, parts: Sequence[tuple[str, nn.Module, nn.Module, str]]
 ) -> float:
-    """Draw one layer of so many alike; returns the height of its upper edge."""
+    """Draw one layer, of so many alike; returns the height of its upper edge."""
     y = bottom
     for words, module, connection, colour in parts:
-        _box(ax, (x, y), words, type(module).__name__, colour)
+        _box(ax, x, y, words, type(module).__name__, colour)
         _arrow(ax, (x, y + _HEIGHT / 2), (x, y + 0.64))
-        _box(ax, (x, y + 1.0), "add, then norm", type(connection).__name__, _NORM)
+        _box(ax, x, y + 1.0, "add, then norm", type(connection).__name__, _NORM)
         around = x + _WIDTH / 2 + _SIDE
         _path(ax, [(x, y - 0.5), (around, y - 0.5), (around, y + 1.0), (x + _WIDTH / 2, y + 1.0)])
         y += 2.3
         if (words, module, connection, colour) != parts[-1]:
             _arrow(ax, (x, y - 0.94), (x, y - _HEIGHT / 2))
-    top = y - 0.76
-    corner = (x - _WIDTH / 2 - 0.25, bottom - 0.66)
-    frame = FancyBboxPatch(corner, _WIDTH + 0.5 + _SIDE, top - bottom + 0.66, boxstyle="round,pad=0,rounding_size=0.15",
-                           facecolor="none", edgecolor=style.GREY, linewidth=0.8, zorder=0)  # fmt: skip
-    ax.add_patch(frame)
+    top, corner = y - 0.76, (x - _WIDTH / 2 - 0.25, bottom - 0.66)
+    _rounded(ax, corner, _WIDTH + 0.5 + _SIDE, top - corner[1], 0.15, "none", 0)
     ax.text(corner[0] - 0.15, (bottom + top) / 2, f"{layers} ×", ha="right", va="center", size=style.TEXT + 1)
-    ax.plot([x, x], [bottom - 0.66, bottom - _HEIGHT / 2], color=style.INK, linewidth=0.9, zorder=1)
-    ax.plot([x, x], [top - 0.4, top], color=style.INK, linewidth=0.9, zorder=1)
+    for start, end in ((corner[1], bottom - _HEIGHT / 2), (top - 0.4, top)):
+        ax.plot([x, x], [start, end], color=style.INK, linewidth=0.9, zorder=1)
     return top
 
 
-def _box(ax: Axes, place: Place, words: str, name: str, colour: str, wide: float = 0.0) -> None:
-    """A part: what it does, and below what it is called in the code."""
+def _box(ax: Axes, x: float, y: float, words: str, name: str, colour: str, wide: float = 0.0) -> None:
+    """A part: what it does, and below it its name in the code."""
     width = _WIDTH + wide
-    corner = (place[0] - width / 2, place[1] - _HEIGHT / 2)
-    ax.add_patch(FancyBboxPatch(corner, width, _HEIGHT, boxstyle="round,pad=0,rounding_size=0.08",
-                                facecolor=colour, edgecolor=style.GREY, linewidth=0.8, zorder=2))  # fmt: skip
-    ax.text(place[0], place[1] + 0.16 * bool(name), words, ha="center", va="center", size=style.TEXT, zorder=3)
-    ax.text(place[0], place[1] - 0.17, name, ha="center", va="center", size=style.SMALL, color=style.BLUE, zorder=3)
+    _rounded(ax, (x - width / 2, y - _HEIGHT / 2), width, _HEIGHT, 0.08, colour, 2)
+    _write(ax, x, y + 0.16 * bool(name), words)
+    ax.text(x, y - 0.17, name, ha="center", va="center", size=style.SMALL, color=style.BLUE, zorder=3)
+
+
+def _rounded(ax: Axes, corner: Place, width: float, height: float, radius: float, colour: str, zorder: int) -> None:
+    look: dict[str, Any] = {"facecolor": colour, "edgecolor": style.GREY, "linewidth": 0.8, "zorder": zorder}
+    ax.add_patch(FancyBboxPatch(corner, width, height, boxstyle=f"round,pad=0,rounding_size={radius}", **look))
+
+
+def _write(ax: Axes, x: float, y: float, text: str) -> None:
+    ax.text(x, y, text, ha="center", va="center", size=style.TEXT, zorder=3)
 
 
 def _arrow(ax: Axes, start: Place, end: Place, thin: bool = False) -> None:
@@ -134,7 +146,6 @@ def _arrow(ax: Axes, start: Place, end: Place, thin: bool = False) -> None:
 
 
 def _path(ax: Axes, corners: Sequence[Place]) -> None:
-    """A line with corners, and an arrow at its end."""
-    xs, ys = zip(*corners[:-1], strict=True)
-    ax.plot(xs, ys, color=style.INK, linewidth=0.9, zorder=1)
+    """A line through the corners, and an arrow at its end."""
+    ax.plot(*zip(*corners[:-1], strict=True), color=style.INK, linewidth=0.9, zorder=1)
     _arrow(ax, corners[-2], corners[-1])

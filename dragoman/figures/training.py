@@ -6,11 +6,12 @@ Shapes: N predictions, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from torch import Tensor
 
@@ -21,115 +22,71 @@ from dragoman.training.optimizer import learning_rate
 
 SETTINGS = ((256, 4000), (512, 4000), (512, 8000), (1024, 4000))
 """Pairs of d_model and warmup_steps; (512, 4000) is the paper's base model, (1024, 4000) its big one."""
+SCHEDULES = (
+    OptimizerConfig(),
+    OptimizerConfig(schedule="inverse-sqrt"),
+    OptimizerConfig(schedule="linear"),
+    OptimizerConfig(schedule="cosine"),
+)
+STEPS = 20_000
+"""Length of the run that is drawn."""
 TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "Bonjour", "le", "monde", "jour")
 """A vocabulary of eight, the first four as every vocabulary of Dragoman begins."""
-
-Schedule = Literal["paper", "inverse-sqrt", "linear", "cosine"]
-
-
-def paper_schedule(ax: Axes, settings: Sequence[tuple[int, int]] = SETTINGS, steps: int = 20_000) -> None:
-    """The paper's schedule (equation 3) for several models and warm-ups.
-
-    Args:
-        ax: where to draw.
-        settings: pairs of d_model and warmup_steps.
-        steps: how far to draw it.
-    """
-    at = _steps(steps)
-    lines = []
-    for number, (d_model, warmup) in enumerate(settings):
-        config = OptimizerConfig(warmup_steps=warmup)
-        colour, dashes = style.SERIES[number % len(style.SERIES)]
-        rates = [learning_rate(config, d_model, int(step)) for step in at]
-        lines += ax.plot(at, rates, color=colour, ls=dashes, label=f"{d_model:,}; {warmup:,}")
-    _scale(ax, steps)
-    style.label_ends(ax, lines, heading="d_model; warm-up")
+TARGET = TOKENS.index("monde")
+SMOOTHINGS = (0.0, 0.1, 0.2)
+"""The ε_ls that are compared."""
 
 
-def schedules(
-    ax: Axes,
-    names: Sequence[Schedule] = ("paper", "inverse-sqrt", "linear", "cosine"),
-    d_model: int = 512,
-    warmup_steps: int = 4000,
-    steps: int = 20_000,
-) -> None:
-    """Every schedule there is, over a run of so many steps, with the default peak_lr.
-
-    Args:
-        ax: where to draw.
-        names: the schedules.
-        d_model: width of the model, which only the paper's schedule looks at.
-        warmup_steps: the same for all of them.
-        steps: length of the run, at the end of which linear and cosine reach zero.
-    """
-    at = _steps(steps)
-    lines = []
-    for number, name in enumerate(names):
-        config = OptimizerConfig(schedule=name, warmup_steps=warmup_steps)
-        colour, dashes = style.SERIES[number % len(style.SERIES)]
-        rates = [learning_rate(config, d_model, int(step), progress=step / steps) for step in at]
-        lines += ax.plot(at, rates, color=colour, ls=dashes, label=name)
-    _scale(ax, steps)
-    style.label_ends(ax, lines)
+@style.styled()
+def learning_rates() -> Figure:
+    """The paper's schedule (equation 3) for several models and warm-ups, and all schedules with one warm-up."""
+    figure = style.new_figure(style.FULL_WIDTH, 2.8)
+    left, right = figure.subplots(1, 2)
+    for (d_model, warmup), look in zip(SETTINGS, style.SERIES, strict=True):
+        _rates(left, OptimizerConfig(warmup_steps=warmup), d_model, f"{d_model:,}; {warmup:,}", look)
+    for config, look in zip(SCHEDULES, style.SERIES, strict=True):
+        _rates(right, config, 512, config.schedule, look)
+    for ax, title, heading in ((left, "the paper’s schedule", "d_model; warm-up"), (right, "all schedules", "")):
+        ax.set(xlim=(0, STEPS), ylim=(0, None), xlabel="step (thousands)", ylabel="learning rate (10⁻³)", title=title)
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 1000:g}"))
+        ax.legend(title=heading, **style.BESIDE)
+    return figure
 
 
-def _steps(steps: int) -> list[float]:
-    return [float(step) for step in np.unique(np.linspace(1, steps, 401).round())]
+def _rates(ax: Axes, config: OptimizerConfig, d_model: int, label: str, look: tuple[str, str]) -> None:
+    steps = [int(step) for step in np.linspace(1, STEPS, 401).round()]
+    rates = [learning_rate(config, d_model, step, progress=step / STEPS) for step in steps]
+    ax.plot(steps, rates, color=look[0], ls=look[1], label=label)
 
 
-def _scale(ax: Axes, steps: int) -> None:
-    ax.set(xlim=(0, steps), ylim=(0, None), xlabel="step (thousands)", ylabel="learning rate (10⁻³)")
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 1000:g}"))
+@style.styled()
+def label_smoothing() -> Figure:
+    """What the loss asks the model to predict, and the loss over the probability of the right token."""
+    figure = style.new_figure(style.FULL_WIDTH, 3.0)
+    left, right = figure.subplots(1, 2)
+    _target_bars(left, 0.1)
+    left.set_title("the target")
+    _loss_curves(right)
+    right.set_title("the loss")
+    return figure
 
 
 def smoothed_target(target: int, vocab_size: int, smoothing: float) -> Tensor:
-    """The distribution (V,) that the loss asks for, read from its gradient.
+    """Distribution (V,) that the loss asks for, read from its gradient.
 
     With respect to the logits that gradient is p - q, whatever the prediction p; here p is uniform.
     """
     logits = torch.zeros(1, vocab_size, dtype=torch.float64, requires_grad=True)
     loss, _ = label_smoothed_cross_entropy(logits, torch.tensor([target]), smoothing)
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert logits.grad is not None
-    return 1.0 / vocab_size - logits.grad[0]
-
-
-def target_bars(ax: Axes, tokens: Sequence[str] = TOKENS, target: str = "monde", smoothing: float = 0.1) -> None:
-    """What the loss asks the model to predict: not the right token for certain, but nearly.
-
-    Args:
-        ax: where to draw.
-        tokens: the vocabulary; the first is the padding, which is never a target.
-        target: the right token.
-        smoothing: ε_ls.
-    """
-    right = list(tokens).index(target)
-    hard, soft = (smoothed_target(right, len(tokens), epsilon).numpy() for epsilon in (0.0, smoothing))
-    places = range(len(tokens))
-    ax.barh(places, hard, 0.72, facecolor="none", edgecolor=style.GREY, ls="--", label="ε = 0")
-    ax.barh(places, soft, 0.72, color=style.BLUE, label=f"ε = {smoothing:g}")
-    for place, value in zip(places, soft, strict=True):
-        inside = value > 0.5
-        ax.text(
-            value - 0.02 if inside else value + 0.02,
-            place,
-            f"{value:.4f}",
-            va="center",
-            ha="right" if inside else "left",
-            color="white" if inside else style.INK,
-            size=style.SMALL,
-        )
-    without: dict[str, Any] = {"ha": "right", "va": "bottom", "size": style.SMALL, "color": style.GREY}
-    ax.text(1.0, right - 0.42, f"without smoothing: {hard[right]:g}", **without)
-    style.write_ticks(ax, "y", tokens)
-    ax.set(xlim=(0, 1.02), ylim=(len(tokens) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="probability asked for")
+    (gradient,) = torch.autograd.grad(loss, logits)
+    return 1.0 / vocab_size - gradient[0]
 
 
 def smoothed_loss(probabilities: Sequence[float], vocab_size: int, smoothing: float) -> list[float]:
-    """The loss, in nats, of predicting the right token with each of these probabilities (between 0 and 1).
+    """Loss, in nats, of predicting the right token with each of these probabilities (between 0 and 1).
 
-    What is left is divided evenly among the vocab_size - 1 wrong tokens.
+    The rest of the probability is divided evenly among the vocab_size - 1 wrong tokens.
     """
     right = torch.tensor(list(probabilities), dtype=torch.float64)
     wrong = ((1.0 - right) / (vocab_size - 1))[:, None].expand(-1, vocab_size - 1)
@@ -138,30 +95,32 @@ def smoothed_loss(probabilities: Sequence[float], vocab_size: int, smoothing: fl
     return [label_smoothed_cross_entropy(row[None], target, smoothing)[0].item() for row in logits]
 
 
-def loss_curves(ax: Axes, smoothings: Sequence[float] = (0.0, 0.1, 0.2), vocab_size: int = len(TOKENS)) -> None:
-    """The loss over the probability of the right token, and where each curve is lowest.
+def _target_bars(ax: Axes, smoothing: float) -> None:
+    hard, soft = (smoothed_target(TARGET, len(TOKENS), epsilon).numpy() for epsilon in (0.0, smoothing))
+    small: dict[str, Any] = {"size": style.SMALL}
+    ax.barh(TOKENS, hard, 0.72, facecolor="none", edgecolor=style.GREY, ls="--")
+    bars = ax.barh(TOKENS, soft, 0.72, color=style.BLUE)
+    ax.bar_label(bars, [f"{value:.4f}" if value < 0.5 else "" for value in soft], padding=4, **small)
+    ax.text(soft[TARGET] - 0.02, TARGET, f"{soft[TARGET]:.4f}", va="center", ha="right", color="white", **small)
+    without = f"without smoothing: {hard[TARGET]:g}"
+    ax.text(1.0, TARGET - 0.42, without, ha="right", va="bottom", color=style.GREY, **small)
+    style.write_ticks(ax, "y", TOKENS)
+    ax.set(xlim=(0, 1.02), ylim=(len(TOKENS) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="probability asked for")
 
-    Args:
-        ax: where to draw.
-        smoothings: the ε_ls to compare.
-        vocab_size: number of tokens.
-    """
-    at = np.concatenate((np.linspace(0.5, 0.99, 99), 1 - np.geomspace(0.01, 1e-5, 61)[1:]))
-    height = 0.0
-    for number, smoothing in enumerate(smoothings):
-        losses = smoothed_loss(at.tolist(), vocab_size, smoothing)
-        colour, dashes = style.SERIES[number % len(style.SERIES)]
-        label = f"ε = {smoothing:g}"
-        ax.plot(at, losses, color=colour, ls=dashes, label=label)
-        named = len(at) // 5  # where the curves are far apart
-        above: dict[str, Any] = {"xytext": (0, 3), "textcoords": "offset points", "size": style.SMALL}
-        ax.annotate(label, (at[named], losses[named]), **above)
-        best = smoothed_target(1, vocab_size, smoothing)[1].item()  # cross-entropy is least where p = q
-        if best < 1:
-            lowest = smoothed_loss([best], vocab_size, smoothing)[0]
-            height = max(height, 2 * lowest)
-            ax.plot([best], [lowest], "o", color=colour, markersize=5)
-            below: dict[str, Any] = {"xytext": (0, -6), "textcoords": "offset points", "ha": "center", "va": "top"}
-            ax.annotate(f"lowest at {best:.2f}", (best, lowest), size=style.SMALL, **below)
-    ax.set(xlim=(0.5, 1.005), ylim=(0, height or None), xticks=np.linspace(0.5, 1, 6))
+
+def _loss_curves(ax: Axes) -> None:
+    """The loss for each of SMOOTHINGS, and where each curve is lowest."""
+    probabilities = np.concatenate((np.linspace(0.5, 0.99, 99), 1 - np.geomspace(0.01, 1e-5, 61)[1:]))
+    for smoothing, (colour, dashes) in zip(SMOOTHINGS, style.SERIES, strict=False):
+        losses = smoothed_loss(probabilities.tolist(), len(TOKENS), smoothing)
+        ax.plot(probabilities, losses, color=colour, ls=dashes, label=f"ε = {smoothing:g}")
+        if smoothing:
+            best = smoothed_target(1, len(TOKENS), smoothing)[1].item()  # cross-entropy is least where p = q
+            (lowest,) = smoothed_loss([best], len(TOKENS), smoothing)
+            ax.plot(best, lowest, "o", color=colour, markersize=5)
+            below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "size": style.SMALL}
+            ax.annotate(f"lowest at {best:.2f}", (best, lowest), (0, -6), **below)
+    ax.set(xlim=(0.5, 1.005), ylim=(0, 1.6), xticks=np.linspace(0.5, 1, 6))
     ax.set(xlabel="predicted probability of the right token", ylabel="loss (nats)")
+    handles = [line for line in ax.lines if line.get_linestyle() != "None"]
+    ax.legend(handles=handles[::-1], loc="upper left")

@@ -1,4 +1,4 @@
-"""Attention in six steps (section 3.2.1), with numbers one can follow with a pencil.
+"""Attention in six steps (section 3.2.1), with numbers that a reader can follow with a pencil.
 
 Shapes: S length, D d_model, K d_k.
 """
@@ -6,11 +6,11 @@ Shapes: S length, D d_model, K d_k.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from dragoman.figures import style
@@ -18,7 +18,7 @@ from dragoman.model.attention import MultiHeadAttention, scaled_dot_product_atte
 
 WORDS = ("Thinking", "Machines")
 """The sentence."""
-EMBEDDED = ((1.0, 1.0, 1.0, 1.0), (1.0, 0.0, 2.0, 1.0))
+EMBEDDED = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 2.0, 1.0]])
 """Its vectors, (S, D), in numbers small enough for mental arithmetic."""
 PROJECTIONS = (
     ((1, 1, -1, 1), (-1, -1, 0, -1), (0, 1, -1, -1), (0, 1, 0, 1)),
@@ -27,181 +27,105 @@ PROJECTIONS = (
 )
 """W^Q, W^K and W^V; each row makes one number of the vector, (K, D)."""
 
-
-@dataclass(frozen=True)
-class AttentionSteps:
-    """Everything that one head computes for one query."""
-
-    embedded: Tensor
-    """The words' vectors, (S, D)."""
-    projections: tuple[Tensor, Tensor, Tensor]
-    """W^Q, W^K and W^V, (D, K) each; a query is x W^Q, and so on."""
-    queries: Tensor
-    """Step 1: (S, K)."""
-    keys: Tensor
-    """Step 1: (S, K)."""
-    values: Tensor
-    """Step 1: (S, K)."""
-    scores: Tensor
-    """Step 2: the query's dot product with every key, (S,)."""
-    scaled: Tensor
-    """Step 3: the scores divided by √d_k, (S,)."""
-    weights: Tensor
-    """Step 4: their softmax, (S,)."""
-    weighted: Tensor
-    """Step 5: each value times its weight, (S, K)."""
-    output: Tensor
-    """Step 6: the sum, (K,)."""
+_LABELS = {
+    "x": ("", "its vector"),
+    "k": ("1", "query, key and value:\nx times a matrix"),
+    "score": ("2", "query · key"),
+    "scaled": ("3", "÷ $\\sqrt{d_k}$"),
+    "weight": ("4", "softmax"),
+    "weighted": ("5", "weight × value"),
+    "output": ("6", "sum"),
+}
+"""Number and name of the step that a row belongs to."""
+_WORD, _MATRIX = 0.0, 3.0
+_Y = {"x": 0.9, "q": 7.5, "k": 8.6, "v": 9.7, "score": 11.1, "scaled": 12.2, "weight": 13.3, "weighted": 14.5}
+_Y["output"] = 16.4
+"""Height of each row of the picture, downwards."""
 
 
-def attention_steps(attention: MultiHeadAttention, embedded: Tensor, position: int = 0) -> AttentionSteps:
-    """Take self-attention apart.
+def attention_steps(attention: MultiHeadAttention, embedded: Tensor) -> dict[str, Tensor]:
+    """Everything that one head computes for the first of the vectors embedded (S, D).
 
-    Args:
-        attention: with one head.
-        embedded: the words' vectors, (S, D).
-        position: whose query it is.
+    Returns:
+        By row of the picture: the vectors "x", "q", "k", "v" of every word (S, ·); the "score", the "scaled" score and
+        the "weight" of every key (S,); the "weighted" values (S, K) and their sum, the "output" (K,).
     """
     with torch.no_grad():
         keys, values = attention.project(embedded[None], embedded[None])  # (1, 1, S, K)
         queries = attention.query(embedded)[None, None]  # (1, 1, S, K)
-        query = queries[:, :, position : position + 1]
-        output, weights = scaled_dot_product_attention(query, keys, values, need_weights=True)
-        assert weights is not None
-        scores = (query * keys).sum(dim=-1)[0, 0]  # (S,)
-        return AttentionSteps(
-            embedded=embedded,
-            projections=(attention.query.weight.T, attention.key.weight.T, attention.value.weight.T),
-            queries=queries[0, 0],
-            keys=keys[0, 0],
-            values=values[0, 0],
-            scores=scores,
-            scaled=scores / math.sqrt(keys.size(-1)),
-            weights=weights[0, 0, 0],
-            weighted=weights[0, 0, 0][:, None] * values[0, 0],
-            output=output[0, 0, 0],
-        )
+        output, weights = scaled_dot_product_attention(queries, keys, values, need_weights=True)
+    assert weights is not None
+    steps = {"x": embedded, "q": queries[0, 0], "k": keys[0, 0], "v": values[0, 0], "weight": weights[0, 0, 0]}
+    score = steps["k"] @ steps["q"][0]
+    weighted = steps["weight"][:, None] * steps["v"]
+    scaled = score / math.sqrt(keys.size(-1))
+    return steps | {"score": score, "scaled": scaled, "weighted": weighted, "output": output[0, 0, 0]}
 
 
-def small_example() -> AttentionSteps:
+def small_example() -> dict[str, Tensor]:
     """Attention among EMBEDDED, through PROJECTIONS: d_model = d_k = 4, and whole numbers up to the scores."""
-    with torch.random.fork_rng(devices=[]), torch.no_grad():  # making a layer draws random numbers: not the caller's
-        attention = MultiHeadAttention(len(EMBEDDED[0]), num_heads=1)
-        layers = (attention.query, attention.key, attention.value)
-        for layer, weight in zip(layers, PROJECTIONS, strict=True):
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # a new layer draws random numbers: not the caller's
+        attention = MultiHeadAttention(EMBEDDED.size(1), num_heads=1)
+        for layer, weight in zip((attention.query, attention.key, attention.value), PROJECTIONS, strict=True):
             layer.weight.copy_(torch.tensor(weight))
             layer.bias.zero_()
-        return attention_steps(attention, torch.tensor(EMBEDDED))
+    return attention_steps(attention, EMBEDDED)
 
 
-def attention_walkthrough(ax: Axes, steps: AttentionSteps | None = None, words: Sequence[str] = WORDS) -> None:
-    """Draw the six steps from the words' vectors to the output of the first word.
-
-    Args:
-        ax: where to draw; its own ticks and borders disappear.
-        steps: what to draw, small_example() by default.
-        words: as many as steps has.
-    """
-    steps = small_example() if steps is None else steps
-    width = max(steps.embedded.size(1), steps.keys.size(1))
-    lefts = [column * (width + 2.2) for column in range(len(words))]
-    right = lefts[-1] + width
-    _headings(ax, words, lefts, width)
-    _projections(ax, steps, (lefts[0] + right - 1) / 2)
-    _vectors(ax, steps, lefts)
-    _scalars(ax, steps, lefts, width)
-    _sum(ax, steps, lefts, width)
+@style.styled()
+def attention_walkthrough() -> Figure:
+    """The six steps of small_example, from the words' vectors to the output of the first word."""
+    figure = style.new_figure(style.FULL_WIDTH, 7.5)
+    ax, steps = figure.subplots(), small_example()
+    width = EMBEDDED.size(1)
+    lefts = (0.0, width + 2.2)
+    middle, right = sum(lefts) / 2, lefts[1] + width
+    for row, (number, label) in _LABELS.items():
+        ax.text(-5.4, _Y[row], number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
+        ax.text(-4.7, _Y[row], label, va="center", size=style.TEXT)
+    for place, (name, matrix) in enumerate(zip("QKV", PROJECTIONS, strict=True), start=-1):
+        left = middle + place * (width + 0.9)
+        # Transposed, so that the first column makes the first number of a vector.
+        _numbers(ax, torch.tensor(matrix).T, left, _MATRIX)
+        _centred(ax, left, _MATRIX - 0.95, f"$W^{name}$")
+    for place, (word, left) in enumerate(zip(WORDS, lefts, strict=True)):
+        _word_column(ax, steps, place, word, left)
+    _strip(ax, steps["output"], middle, "output", "z₁")
+    for left in lefts:
+        start, end = (left + (width - 1) / 2, _Y["weighted"] + 0.55), (middle + (width - 1) / 2, _Y["output"] - 0.55)
+        ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": style.GREY, "lw": 1.0})
     ax.set(xlim=(-5.6, right + 1.7), ylim=(_Y["output"] + 0.7, -0.7))
     ax.set_axis_off()
+    return figure
 
 
-_Y = {
-    "word": 0.0,
-    "x": 0.9,
-    "W": 3.0,
-    "q": 7.5,
-    "k": 8.6,
-    "v": 9.7,
-    "score": 11.1,
-    "scaled": 12.2,
-    "weight": 13.3,
-    "weighted": 14.5,
-    "output": 16.4,
-}
-"""Height of each row of the picture, downwards."""
+def _word_column(ax: Axes, steps: dict[str, Tensor], number: int, word: str, left: float) -> None:
+    """The column of one word: its vectors, and what the first word's query makes of them."""
+    index = "₁₂"[number]
+    score, scaled, weight = (_plain(float(steps[row][number])) for row in ("score", "scaled", "weight"))
+    _centred(ax, left, _WORD, word, weight="bold", size=style.TEXT + 1)
+    for row in "xqkv":
+        _strip(ax, steps[row][number], left, row, f"{row}{index}")
+    _centred(ax, left, _Y["score"], f"q₁ · k{index} = {score}")
+    _centred(ax, left, _Y["scaled"], f"{score} ÷ {math.sqrt(steps['k'].size(1)):g} = {scaled}")
+    _centred(ax, left, _Y["weight"], f"exp({scaled}) ÷ Σ exp = {weight}")
+    _strip(ax, steps["weighted"][number], left, "weighted", f"{weight} v{index}")
 
 
-def _headings(ax: Axes, words: Sequence[str], lefts: Sequence[float], width: int) -> None:
-    for word, left in zip(words, lefts, strict=True):
-        ax.text(left + (width - 1) / 2, _Y["word"], word, ha="center", va="center", weight="bold", size=style.TEXT + 1)
-    sayings = {
-        "x": ("", "its vector"),
-        "k": ("1", "query, key and value:\nx times a matrix"),
-        "score": ("2", "query · key"),
-        "scaled": ("3", "÷ $\\sqrt{d_k}$"),
-        "weight": ("4", "softmax"),
-        "weighted": ("5", "weight × value"),
-        "output": ("6", "sum"),
-    }
-    for row, (number, saying) in sayings.items():
-        ax.text(-5.4, _Y[row], number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
-        ax.text(-4.7, _Y[row], saying, va="center", size=style.TEXT)
+def _strip(ax: Axes, vector: Tensor, left: float, row: str, name: str) -> None:
+    _numbers(ax, vector[None], left, _Y[row])
+    ax.text(left - 0.65, _Y[row], name, ha="right", va="center", size=style.TEXT, style="italic")
 
 
-def _projections(ax: Axes, steps: AttentionSteps, middle: float) -> None:
-    """The three matrices side by side; what makes a vector's first number is the first column of its matrix."""
-    width = steps.keys.size(1) + 0.9
-    for number, (name, matrix) in enumerate(zip(("Q", "K", "V"), steps.projections, strict=True)):
-        left = middle - (width - 1.9) / 2 + (number - 1) * width
-        texts = [[_plain(value) for value in row] for row in matrix.tolist()]
-        style.cells(ax, style.as_array(matrix), texts, bounds=(-3, 3), origin=(left, _Y["W"]))
-        centre = left + (matrix.size(1) - 1) / 2
-        ax.text(centre, _Y["W"] - 0.95, f"$W^{name}$", ha="center", va="center", size=style.TEXT)
+def _numbers(ax: Axes, values: Tensor, left: float, top: float) -> None:
+    texts = [[_plain(value) for value in row] for row in values.tolist()]
+    style.cells(ax, values, texts, bounds=(-3, 3), origin=(left, top))
 
 
-def _vectors(ax: Axes, steps: AttentionSteps, lefts: Sequence[float]) -> None:
-    tables = {"x": steps.embedded, "q": steps.queries, "k": steps.keys, "v": steps.values}
-    for row, table in tables.items():
-        for number, (vector, left) in enumerate(zip(table, lefts, strict=True)):
-            _strip(ax, vector, left, _Y[row], f"{row}{_subscript(number + 1)}")
-
-
-def _strip(ax: Axes, vector: Tensor, left: float, y: float, name: str) -> None:
-    values = style.as_array(vector)[None]
-    style.cells(ax, values, [[_plain(value) for value in vector.tolist()]], bounds=(-3, 3), origin=(left, y))
-    ax.text(left - 0.65, y, name, ha="right", va="center", size=style.TEXT, style="italic")
-
-
-def _scalars(ax: Axes, steps: AttentionSteps, lefts: Sequence[float], width: int) -> None:
-    root = math.sqrt(steps.keys.size(-1))
-    rows = zip(lefts, steps.scores.tolist(), steps.scaled.tolist(), steps.weights.tolist(), strict=True)
-    for number, (left, score, scaled, weight) in enumerate(rows):
-        index, middle = _subscript(number + 1), left + (width - 1) / 2
-        lines = {
-            "score": f"q₁ · k{index} = {_plain(score)}",
-            "scaled": f"{_plain(score)} ÷ {root:.3g} = {_plain(scaled)}",
-            "weight": f"exp({_plain(scaled)}) ÷ Σ exp = {_plain(weight)}",
-        }
-        for row, text in lines.items():
-            ax.text(middle, _Y[row], text, ha="center", va="center", size=style.TEXT)
-        _strip(ax, steps.weighted[number], left, _Y["weighted"], f"{_plain(weight)} v{index}")
-
-
-def _sum(ax: Axes, steps: AttentionSteps, lefts: Sequence[float], width: int) -> None:
-    left = (lefts[0] + lefts[-1]) / 2
-    _strip(ax, steps.output, left, _Y["output"], "z₁")
-    for start in lefts:
-        ax.annotate(
-            "",
-            xy=(left + (width - 1) / 2, _Y["output"] - 0.55),
-            xytext=(start + (width - 1) / 2, _Y["weighted"] + 0.55),
-            arrowprops={"arrowstyle": "-|>", "color": style.GREY, "lw": 1.0},
-        )
+def _centred(ax: Axes, left: float, y: float, text: str, **look: Any) -> None:
+    """Write above or between the cells that start at left."""
+    ax.text(left + (EMBEDDED.size(1) - 1) / 2, y, text, ha="center", va="center", **({"size": style.TEXT} | look))
 
 
 def _plain(value: float) -> str:
     return f"{round(value, 2) + 0.0:g}".replace("-", "−")
-
-
-def _subscript(number: int) -> str:
-    return str(number).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

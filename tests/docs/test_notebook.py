@@ -108,6 +108,7 @@ def test_the_notebook_trains_translates_and_shows(tmp_path: Path, monkeypatch: p
     looks = [float(weight) for weight in re.findall(r"head \d (\d\.\d\d)", printed(cells["look"]))]
     assert len(looks) == 8, "two layers of four heads"
     for name in ("draw-curve", "draw-heads", "draw-ingredients"):
-        (image,) = outputs(cells[name], "image/png")
-        assert len(image) > 10_000
+        images = outputs(cells[name], "image/png")
+        assert images
+        assert min(map(len, images)) > 10_000
     assert outputs(cells["hello"], "text/plain") == ["'Bonjour le monde'"]

@@ -1,163 +1,113 @@
-"""Writing figures: all of them, the same every time, and with one clear sentence when it fails."""
+"""The gallery: complete, legible, the same every time, and one clear sentence when it can't be written."""
 
+import logging
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 import pytest
 
 from dragoman.config import DragomanError
 from dragoman.figures import gallery, style
-from dragoman.figures.catalogue import GALLERY, GalleryFigure
-from dragoman.figures.gallery import TranslatorMaps, save_figure, save_gallery
+from dragoman.figures.gallery import GALLERY, save_attention, save_figure, save_gallery
 
-from .legibility import assert_legible
+from .legibility import assert_legible, warnings_are_errors
+from .pictures import an_inspection, random_weights
 
-FEW = {name: GALLERY[name] for name in ("padding-mask", "learning-rate")}
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gallery, "GALLERY", FEW)
+BLOCKS = ("encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention")
+INSPECTION = an_inspection(["▁a"], ["▁b"], {block: random_weights(2, 2, 2) for block in BLOCKS})
 
 
 @pytest.fixture
-def maps() -> TranslatorMaps:
-    random = np.random.default_rng(0)
-    source, target = ["Hello", "world", "</s>"], ["<s>", "Bonjour", "le", "monde"]
-    lengths = {
-        "encoder.{}.self_attention": (3, 3),
-        "decoder.{}.self_attention": (4, 4),
-        "decoder.{}.cross_attention": (4, 3),
-    }
-    weights = {
-        name.format(layer): random.dirichlet(np.ones(keys), (2, queries))
-        for layer in (0, 2, 10)
-        for name, (queries, keys) in lengths.items()
-    }
-    return TranslatorMaps(weights, source, target, [*target[1:], "</s>"])
+def few(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    names = ["padding-mask", "learning-rate"]
+    monkeypatch.setattr(gallery, "GALLERY", {name: GALLERY[name] for name in names})
+    return names
 
 
-def settings() -> dict[str, object]:
-    """Matplotlib's, but for the backend: looking at it would load one."""
-    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+@pytest.mark.parametrize("name", GALLERY)
+def test_every_picture_is_legible_and_fits_on_a_page(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    with warnings_are_errors(), caplog.at_level(logging.WARNING, "matplotlib"):
+        figure = GALLERY[name].draw()
+        assert_legible(figure, name)
+    assert not caplog.records
+    assert 3.4 <= figure.get_figwidth() <= style.FULL_WIDTH
+    assert 0 < len(GALLERY[name].title) <= 40
+    assert 60 <= len(GALLERY[name].caption) <= 320
+    assert GALLERY[name].caption.endswith(".")
 
 
-def a_figure() -> GalleryFigure:
-    return GALLERY["padding-mask"]
+def test_without_a_chinese_font_the_chinese_figure_is_as_legible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(style, "families", lambda: [style.LATIN])
+    with warnings_are_errors():
+        assert_legible(GALLERY["decoding-steps"].draw())
 
 
-@pytest.mark.usefixtures("few")
-def test_every_figure_is_written_in_every_format_in_order(tmp_path: Path) -> None:
-    paths = save_gallery(tmp_path / "new" / "folder", ("png", "svg"), dpi=30)
-    assert [path.name for path in paths] == [f"{name}.{kind}" for name in FEW for kind in ("png", "svg")]
+def test_every_figure_is_written_in_every_format_in_order(few: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "new" / "folder"
+    paths = save_gallery(out, ("png", "svg"), dpi=30, inspection=INSPECTION)
+    names = [*few, "translator-attention", "translator-heads", "translator-overview"]
+    assert [path.name for path in paths] == [f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     assert all(path.stat().st_size > 500 for path in paths)
-    assert sorted(paths) == sorted((tmp_path / "new" / "folder").iterdir())  # and nothing else
+    assert sorted(paths) == sorted(out.iterdir())  # and nothing else
 
 
-@pytest.mark.usefixtures("few")
-def test_the_same_call_writes_the_same_bytes_whatever_the_readers_settings(tmp_path: Path) -> None:
+def test_every_block_and_an_overview_are_written(tmp_path: Path) -> None:
+    paths = save_attention(tmp_path / "folder", INSPECTION)
+    assert [path.name for path in paths] == [*(f"{block}.png" for block in BLOCKS), "overview.png"]
+    assert {path.read_bytes()[:4] for path in paths} == {b"\x89PNG"}
+
+
+def test_the_same_call_writes_the_same_bytes_whatever_the_readers_settings(few: list[str], tmp_path: Path) -> None:
     first = save_gallery(tmp_path / "a", ("png", "svg"), dpi=30)
-    with matplotlib.rc_context({"svg.hashsalt": "other", "font.size": 20, "savefig.facecolor": "red"}):
+    own = {"svg.hashsalt": "other", "font.size": 20, "savefig.facecolor": "red", "axes.grid": True}
+    with matplotlib.rc_context(own):
+        before = {name: matplotlib.rcParams[name] for name in own}
         second = save_gallery(tmp_path / "b", ("png", "svg"), dpi=30)
+        assert {name: matplotlib.rcParams[name] for name in own} == before
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
 
 
 @pytest.mark.slow
-def test_the_whole_gallery_is_the_same_every_time(tmp_path: Path, maps: TranslatorMaps) -> None:
-    first, second = (save_gallery(tmp_path / name, ("png", "svg"), dpi=60, maps=maps) for name in "ab")
-    assert len(first) == 2 * (len(GALLERY) + 3)
+def test_the_whole_gallery_is_the_same_every_time(tmp_path: Path) -> None:
+    first, second = (save_gallery(tmp_path / name, ("svg",), inspection=INSPECTION) for name in "ab")
+    assert len(first) == len(GALLERY) + 3
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
 def test_a_figure_carries_its_caption_for_screen_readers(tmp_path: Path) -> None:
-    entry = a_figure()
-    save_figure(entry.figure(), tmp_path / "a.svg", title=entry.title, caption=entry.caption)
+    picture = GALLERY["padding-mask"]
+    save_figure(picture.draw(), tmp_path / "a.svg", title=picture.title, caption=picture.caption)
     image = ET.parse(tmp_path / "a.svg").getroot()
-    assert image.findtext("{http://www.w3.org/2000/svg}title") == entry.title
-    assert entry.caption in (text for text in image.itertext())
+    assert image.findtext("{http://www.w3.org/2000/svg}title") == picture.title
+    assert picture.caption in (text for text in image.itertext())
 
 
 def test_dpi_is_pixels_per_inch(tmp_path: Path) -> None:
-    save_figure(a_figure().figure(), tmp_path / "a.png", dpi=50)
+    figure = GALLERY["padding-mask"].draw()
+    save_figure(figure, tmp_path / "a.png", dpi=50)
     header = (tmp_path / "a.png").read_bytes()[16:24]
     size = (int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big"))
-    assert size == tuple(int(50 * side) for side in a_figure().size)
+    assert size == tuple(int(50 * side) for side in figure.get_size_inches())
 
 
 @pytest.mark.parametrize("name", ["a.gif", "a"])
 def test_an_unknown_format_is_refused_by_name(tmp_path: Path, name: str) -> None:
     with pytest.raises(DragomanError, match=rf"{name}: figures are written as png or svg"):
-        save_figure(a_figure().figure(), tmp_path / name)
-    with pytest.raises(DragomanError, match="not gif"):
-        save_gallery(tmp_path / "folder", ("png", "gif"))
-    assert not (tmp_path / "folder").exists()
+        save_figure(style.new_figure(1, 1), tmp_path / name)
 
 
-@pytest.mark.usefixtures("few")
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_named(few: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DragomanError, match="file") as error:
+    with pytest.raises(DragomanError, match="file"):
         save_gallery(tmp_path / "file" / "folder")
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.usefixtures("few")
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "padding-mask.png").mkdir()
     with pytest.raises(DragomanError, match=r"padding-mask\.png"):
         save_gallery(tmp_path)
-
-
-def test_a_translators_maps_add_their_figures_at_the_end(maps: TranslatorMaps) -> None:
-    names = list(gallery.gallery(maps))
-    assert names[: len(GALLERY)] == list(GALLERY) == list(gallery.gallery())
-    assert names[len(GALLERY) :] == ["translator-attention", "translator-heads", "translator-overview"]
-    assert all(entry.caption.endswith(".") for entry in gallery.gallery(maps).values())
-
-
-def test_a_translators_figures_show_its_last_layers(maps: TranslatorMaps) -> None:
-    figures = gallery.gallery(maps)
-    kinds = {ax.get_title(loc="left"): ax for ax in figures["translator-attention"].figure().axes if ax.images}
-    # The last layer is number 11, though its name comes before that of number 3.
-    for title, block in (
-        ("encoder self-attention", "encoder.10.self_attention"),
-        ("decoder self-attention", "decoder.10.self_attention"),
-        ("cross-attention", "decoder.10.cross_attention"),
-    ):
-        mean = np.asarray(maps.weights[block]).mean(axis=0)
-        assert np.asarray(kinds[title].images[0].get_array()) == pytest.approx(mean)
-    heads = [ax.images[0].get_array() for ax in figures["translator-heads"].figure().axes if ax.images]
-    assert np.array_equal(heads, maps.weights["decoder.10.cross_attention"])
-    overview = [ax.images[0] for ax in figures["translator-overview"].figure().axes if ax.images]
-    assert len(overview) == 2 * len(maps.weights)
-
-
-@pytest.mark.parametrize("name", ["translator-attention", "translator-heads", "translator-overview"])
-def test_a_translators_figures_are_legible(maps: TranslatorMaps, name: str) -> None:
-    with style.styled():
-        assert_legible(gallery.gallery(maps)[name].figure(), name)
-
-
-def test_queries_and_keys_are_labelled_by_block(maps: TranslatorMaps) -> None:
-    assert maps.labels("encoder.0.self_attention") == (maps.source, maps.source)
-    assert maps.labels("decoder.0.self_attention") == (maps.steps, maps.target)
-    assert maps.labels("decoder.0.cross_attention") == (maps.steps, maps.source)
-    with pytest.raises(ValueError, match="no decoder cross_attention"):
-        TranslatorMaps({"encoder.0.self_attention": []}, [], [], []).last("decoder", "cross_attention")
-
-
-def test_a_step_names_what_is_read_and_what_is_written() -> None:
-    read, written = ["<s>", "Straßenmusiker", "و"], ["Straßenmusiker", "Menschenmenge", "."]
-    steps = TranslatorMaps({}, [], read, written).steps
-    # The marks of direction keep the arrow between what is read and what is written, whatever their scripts.
-    assert steps[2] == "\u200eو\u200e → \u200e."
-    assert [step.replace("\u200e", "") for step in steps[:2]] == ["<s> → Straßenmusiker", "Straßenmu… → Menschenmenge"]
 
 
 def test_pyplot_stays_out_of_it(tmp_path: Path) -> None:
@@ -165,14 +115,7 @@ def test_pyplot_stays_out_of_it(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from dragoman.figures.gallery import GALLERY, save_figure\n"
-        f"save_figure(GALLERY['padding-mask'].figure(), {str(tmp_path / 'a.png')!r})\n"
+        f"save_figure(GALLERY['padding-mask'].draw(), {str(tmp_path / 'a.png')!r})\n"
         "sys.exit('matplotlib.pyplot' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
-
-
-def test_settings_are_as_before(tmp_path: Path) -> None:
-    before = settings()
-    assert before["font.size"] != style.TEXT
-    save_figure(a_figure().figure(), tmp_path / "a.png", dpi=30)
-    assert settings() == before

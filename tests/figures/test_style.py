@@ -1,13 +1,12 @@
 """Colours that can be told apart, letters that can be drawn, and settings that stay as they were."""
 
 import logging
+from contextlib import suppress
 
 import matplotlib
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import to_rgba
 
 from dragoman.figures import style
@@ -15,11 +14,6 @@ from dragoman.figures import style
 from .legibility import warnings_are_errors
 
 NO_FONT_HAS = "\U0010fffd"  # private use
-
-
-def settings() -> dict[str, object]:
-    """Matplotlib's, but for the backend: looking at it would load one."""
-    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
 
 
 def luminance(colour: object) -> float:
@@ -35,20 +29,12 @@ def contrast(one: object, other: object) -> float:
 
 
 def test_the_style_lasts_as_long_as_its_block_even_when_the_block_fails() -> None:
-    before = settings()
-    with style.styled():
+    before = matplotlib.rcParams["font.size"]
+    assert before != style.TEXT
+    with suppress(RuntimeError), style.styled():
         assert matplotlib.rcParams["font.size"] == style.TEXT
-    assert settings() == before
-    with pytest.raises(RuntimeError), style.styled():
         raise RuntimeError
-    assert settings() == before
-
-
-def test_a_readers_own_settings_do_not_reach_the_figures() -> None:
-    with style.styled():
-        wanted = settings()
-    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "axes.grid": True}), style.styled():
-        assert settings() == wanted
+    assert matplotlib.rcParams["font.size"] == before
 
 
 @pytest.mark.parametrize("colours", [style.WEIGHTS, style.WAVES], ids=["weights", "waves"])
@@ -83,55 +69,36 @@ def test_any_tensor_can_be_drawn() -> None:
 
 
 def test_what_every_machine_can_write_stays_as_it_is() -> None:
-    labels = ["▁The", "d'", "Ελλάδα", "русский", "dòng", "→ √d", "two\nlines"]
-    assert style.lettering(labels) == (labels, [style.LATIN])
-    assert style.can_write("".join(labels))
+    for label in ["▁The", "d'", "Ελλάδα", "русский", "dòng", "→ √d", "two\nlines"]:
+        assert style.drawable(label) == label
 
 
 @pytest.mark.parametrize(
-    ("label", "drawn"),
+    ("label", "limit", "drawn"),
     [
-        (f"a{NO_FONT_HAS}b", "aU+10FFFDb"),
-        ("\t", "U+0009"),
-        ("a\ufe0f", "a"),  # a variation selector is nothing to see
+        (f"a{NO_FONT_HAS}b", None, "aU+10FFFDb"),
+        ("\t", None, "U+0009"),
+        ("a\ufe0f", None, "a"),  # a variation selector is nothing to see
+        ("ababab", 4, "aba…"),
+        ("abab", 4, "abab"),
+        ("动物动物", 14, "U+52A8U+7269…"),  # cut after the code points were spelt out, and never within one
+        ("动b", 14, "U+52A8b"),
     ],
 )
-def test_what_no_font_has_becomes_its_code_point(label: str, drawn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "installed_fallbacks", list)
+def test_what_no_font_has_becomes_its_code_point(
+    label: str, limit: int | None, drawn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(style, "_characters", lambda _: frozenset(map(ord, "ab\t")))
-    assert style.lettering([label])[0] == [drawn]
-    assert style.can_write(label) == (label == drawn)
+    assert style.drawable(label, limit) == drawn
+    assert style.can_draw(label) == set(label).issubset("ab\t")
 
 
-def test_a_font_is_taken_only_when_it_has_what_the_others_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    fonts = {style.LATIN: "abc", "One": "abcд", "Two": "动", "Three": "动物"}
-    monkeypatch.setattr(style, "installed_fallbacks", lambda: ["One", "Two", "Three"])
-    monkeypatch.setattr(style, "_characters", lambda family: frozenset(map(ord, fonts[family])))
-    assert style.lettering(["ab"]) == (["ab"], [style.LATIN])
-    assert style.lettering(["动b"]) == (["动b"], [style.LATIN, "Two"])
-    assert style.lettering(["动物", "d"]) == (["动物", "U+0064"], [style.LATIN, "Two", "Three"])
-
-
-def test_chinese_is_drawn_or_spelt_out_but_never_as_empty_boxes(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_script_is_drawn_or_spelt_out_but_never_as_empty_boxes(caplog: pytest.LogCaptureFixture) -> None:
     with warnings_are_errors(), caplog.at_level(logging.WARNING), style.styled():
-        figure = style.new_figure((2, 2))
+        figure = style.new_figure(2, 2)
         style.write_ticks(figure.subplots(), "y", ["动物", "🚀", "한국어", "مرحبا"])
         figure.draw_without_rendering()
     assert not caplog.records
-
-
-def test_long_labels_are_cut() -> None:
-    assert style.lettering(["abcdef", "abcd", "abc"], limit=4)[0] == ["abc…", "abcd", "abc"]
-
-
-def test_labels_are_cut_after_what_no_font_has_was_spelt_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "installed_fallbacks", list)
-    monkeypatch.setattr(style, "_characters", lambda _: frozenset(map(ord, "ab")))
-    assert style.lettering(["动物动物", "动b", "a" * 14 + "b"], limit=14)[0] == [
-        "U+52A8U+7269…",
-        "U+52A8b",
-        "a" * 13 + "…",
-    ]
 
 
 def test_fonts_installed_since_matplotlib_looked_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,14 +107,12 @@ def test_fonts_installed_since_matplotlib_looked_last_are_found(monkeypatch: pyt
     monkeypatch.setattr(manager, "ttflist", [font for font in manager.ttflist if font.name != new])
     monkeypatch.setattr(style.font_manager, "findSystemFonts", lambda: [path, "no-such-font.ttf"])
     monkeypatch.setattr(style, "FALLBACKS", (new,))
-    style._find_new_fonts.cache_clear()
-    assert style.installed_fallbacks() == [new]
-    style._find_new_fonts.cache_clear()
+    assert style.families.__wrapped__() == [style.LATIN, new]
 
 
 def test_dollars_are_money() -> None:
     with style.styled():
-        figure = style.new_figure((2, 2))
+        figure = style.new_figure(2, 2)
         ax = figure.subplots()
         style.write_ticks(ax, "x", ["$5$", "$x^2$"])
         style.cells(ax, [[0.0]], [["$1$"]])
@@ -157,19 +122,11 @@ def test_dollars_are_money() -> None:
         assert not any(label.get_parse_math() for label in labels)
 
 
-def test_some_ticks_may_stay_without_a_label() -> None:
-    with style.styled():
-        ax = style.new_figure((2, 2)).subplots()
-        style.write_ticks(ax, "y", list("abcdefg"), every=3)
-        assert ax.get_yticks().tolist() == [0, 3, 6]
-        assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "d", "g"]
-
-
 def test_cells_stand_where_their_row_and_column_say() -> None:
     values = np.arange(6.0).reshape(2, 3)
     texts = [["a", "b", "c"], ["d", "e", "f"]]
     with style.styled():
-        ax = style.new_figure((2, 2)).subplots()
+        ax = style.new_figure(2, 2).subplots()
         style.cells(ax, values, texts, origin=(10, 20))
     (mesh,) = ax.collections
     assert np.array_equal(np.asarray(mesh.get_array()).reshape(2, 3), values)
@@ -181,29 +138,3 @@ def test_cells_stand_where_their_row_and_column_say() -> None:
 
 def test_numbers_have_a_real_minus_and_no_negative_zero() -> None:
     assert style.numbers([[-1.234, -0.001, 0.0, 9.999]]) == [["−1.23", "0.00", "0.00", "10.00"]]
-
-
-@given(st.lists(st.floats(-10, 10), min_size=1, max_size=8), st.floats(0.01, 2), st.floats(-20, 5))
-def test_spread_values_keep_their_distance_and_order_and_no_value_moves_for_nothing(
-    values: list[float], gap: float, lowest: float
-) -> None:
-    placed = style.spread(values, gap, lowest)
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(np.array(placed)[order]) >= gap - 1e-9).all()
-    assert min(placed) >= lowest - 1e-9
-    if len(values) == 1 or (np.diff(np.sort(values)) >= gap).all():
-        assert placed == pytest.approx(values) or min(values) < lowest
-    free = style.spread(values, gap)
-    assert np.mean(free) == pytest.approx(np.mean(values), abs=1e-9)  # what collides gives way to both sides
-
-
-def test_labels_stand_where_their_lines_end() -> None:
-    with style.styled():
-        ax = style.new_figure((4, 3)).subplots()
-        lines = [ax.plot([0, 1], [0, end], label=f"to {end}")[0] for end in (1.0, 4.0, 3.9)]
-        ax.set(xlim=(0, 1), ylim=(0, 4))
-        style.label_ends(ax, lines, gap=0.1, heading="ends")
-    heights = {text.get_text(): text.get_position()[1] for text in ax.texts}
-    assert heights["to 1.0"] == pytest.approx(0.25)
-    assert heights["to 4.0"] - heights["to 3.9"] == pytest.approx(0.1)
-    assert heights["ends"] > max(heights["to 4.0"], heights["to 1.0"])
