@@ -124,12 +124,6 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
     say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
     if mirror and source.tests:
         say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
-    for file in source.files:
-        unpacked = out / file.name.removesuffix(".gz")
-        if unpacked.name != file.name and unpacked.exists():
-            raise DragomanError(
-                f"{unpacked}: would be read instead of {file.name}; move it away, or choose another --out"
-            )
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
         _take(file, f"{base}/{file.address}", out)

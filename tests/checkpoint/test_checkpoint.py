@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +69,6 @@ def test_equal_models_are_equal_files(tmp_path: Path) -> None:
     for number in range(8):
         model_folder().save(tmp_path / str(number))
     assert len({frozenset((path.name, path.read_bytes()) for path in out.iterdir()) for out in tmp_path.iterdir()}) == 1
-
-
-def test_saving_again_replaces_the_model(saved: Path) -> None:
-    other = model_folder(seed=2)
-    other.save(saved)
-    assert same(parameters(ModelFolder.load(saved).model), parameters(other.model))
 
 
 def test_weights_are_saved_in_full_precision_whatever_they_were_computed_in(tmp_path: Path) -> None:
@@ -176,13 +169,6 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
         assert "read-only" in complaint(lambda: model_folder().save(tmp_path / "model"))
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert "Permission denied" in complaint(lambda: model_folder().save(tmp_path / "other"))
-
-
-def test_a_folder_keeps_its_model_while_a_copy_learns_more(saved: Path) -> None:
-    folder = ModelFolder.load(saved)
-    copy = replace(folder, model=model_folder(seed=2).model).with_facts({"new": 1})
-    assert "new" not in folder.direction.facts
-    assert not same(parameters(copy.model), parameters(folder.model))
 
 
 def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: Path) -> None:

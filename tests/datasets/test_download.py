@@ -117,6 +117,9 @@ def test_what_arrives_can_be_trained_on(
     assert home == f"from {TEXTS[name].home}"
     assert licence == f"licence: {TEXTS[name].licence}"
     assert not (tmp_path / "evil").exists()
+    note = (tmp_path / "data" / f"{name}.txt").read_text()
+    assert all(f"{file.sha256}  {file.name}\n" in note for file in TEXTS[name].files)
+    assert f"licence: {TEXTS[name].licence}" in note
 
 
 def test_a_table_is_divided_by_its_sentences(
@@ -146,13 +149,6 @@ def test_the_licence_comes_before_the_first_request(
     assert get(server, "flickr", tmp_path) == 1
     shown = capsys.readouterr().err
     assert shown.index("research only") < shown.index("404 Not Found")
-
-
-def test_a_note_says_where_the_files_are_from(server: LocalServer, tmp_path: Path) -> None:
-    assert get(server, "flickr", tmp_path) == 0
-    note = (tmp_path / "flickr.txt").read_text()
-    assert "licence: research only" in note
-    assert f"{TEXTS['flickr'].files[0].sha256}  train.en.gz\n" in note
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -280,14 +276,6 @@ def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatc
     assert not {english for english, _ in parts[0]} & {english for pairs in parts[1:] for english, _ in pairs}
 
 
-def test_an_unpacked_file_that_would_be_read_instead_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "train.en").write_text("mine\n")
-    assert main(["download", "multi30k", "--out", str(tmp_path), "--mirror", "http://127.0.0.1:9"]) == 1
-    assert f"{tmp_path / 'train.en'}: would be read instead of train.en.gz" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("mirror", ["http://[abc", f"http://{'a' * 70}.example"])
 def test_what_is_no_address_is_one_sentence(mirror: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["download", "multi30k", "--out", str(tmp_path), "--mirror", mirror]) == 1
@@ -314,20 +302,13 @@ def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
     assert "there is no text 'multi3ok' (did you mean multi30k" in shown
     assert not (tmp_path / "x").exists()
     assert main(["download", "ftp:x", "--out", str(tmp_path / "x")]) == 1
+    assert main(["download", "sacrebleu:wmt14/full:en-de", "--mirror", "https://x.example"]) == 1
+    assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
+    assert main(["download", "multi30k", "--mirror", "ftp://mirror.example"]) == 2
+    assert "a mirror is an address that begins with https://, not " in capsys.readouterr().err
 
 
 # ---- by other libraries
-
-
-def test_a_mirror_is_only_for_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["download", "sacrebleu:wmt14/full:en-de", "--mirror", "https://x.example"]) == 1
-    assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("mirror", ["mirror.example/m30k", "ftp://mirror.example", "https://mirror.exämple"])
-def test_a_mirror_is_an_address(mirror: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["download", "multi30k", "--mirror", mirror]) == 2
-    assert "a mirror is an address that begins with https://, not " in capsys.readouterr().err
 
 
 SGML = '<{kind} setid="x"><doc docid="d"><p>\n<seg id="1">{a}</seg>\n<seg id="2">{b}</seg>\n</p></doc></{kind}>'
@@ -468,3 +449,31 @@ def test_rows_of_the_hub_that_lack_a_side_are_left_out(
         with pytest.raises(DragomanError, match="no row of its column translation has a sentence for each language"):
             download("hf:some/sayings:all:train", tmp_path / "new")
         assert not list((tmp_path / "new").glob("*"))
+
+
+# ---- the list
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_each_text_says_what_it_is_and_whose(name: str) -> None:
+    source = SOURCES[name]
+    assert source.about
+    assert source.licence
+    assert source.home.startswith("https://")
+    assert source.base.startswith("https://")
+    for file in source.files:
+        assert not file.address.startswith("/")
+        assert len(file.sha256) == 64 or file.members, "what has no checksum is an archive, which has its own"
+
+
+def test_texts_can_lie_in_one_folder() -> None:
+    names = [name for source in SOURCES.values() for file in source.files for name in (file.written or [file.name])]
+    assert len(set(names)) == len(names)
+
+
+def test_the_checksums_are_those_of_the_files() -> None:
+    folder = data_at_hand("multi30k")
+    for file in (*SOURCES["multi30k"].files, *SOURCES["multi30k-tok"].files):
+        raw, packed = folder / "raw" / file.name, folder / "tok" / f"{file.name}.gz"
+        content = raw.read_bytes() if raw.is_file() else gzip.decompress(packed.read_bytes())
+        assert hashlib.sha256(content).hexdigest() == file.sha256

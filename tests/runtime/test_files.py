@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 import stat
@@ -21,7 +20,6 @@ from dragoman.runtime.files import (
     make_folder,
     not_saved,
     prepare_reports,
-    settle,
     write_atomically,
     write_together,
 )
@@ -142,30 +140,6 @@ def test_a_pipe_takes_the_bytes_and_stays_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
-def test_a_device_that_refuses_is_named() -> None:
-    assert "/dev/full" in complaint(lambda: write_atomically(Path("/dev/full"), b"x"))
-
-
-def test_a_reader_that_had_enough_is_not_taken_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(*arguments: object, **settings: object) -> NoReturn:
-        raise BrokenPipeError
-
-    monkeypatch.setattr(Path, "open", gone)
-    with pytest.raises(BrokenPipeError):
-        write_atomically(Path(os.devnull), b"x")
-
-
-def test_settling_gives_a_file_its_name_after_its_last_bytes(tmp_path: Path) -> None:
-    partial, final = tmp_path / "partial", tmp_path / "final"
-    final.write_bytes(b"before")
-    with partial.open("wb") as file:
-        file.write(b"after")  # still in Python's buffer
-        settle(file, partial, final)
-        assert final.read_bytes() == b"after"
-    assert contents(tmp_path) == {str(final): b"after"}
-
-
 # ---- names of files that are being written
 
 
@@ -232,12 +206,6 @@ def test_names_as_long_as_they_may_be(name: str, tmp_path: Path) -> None:
     assert contents(tmp_path) == {str(path): b"three"}
 
 
-def test_names_longer_than_that_are_refused_in_a_sentence(tmp_path: Path) -> None:
-    for action in (lambda path: write_atomically(path, b""), lambda path: write_together({path: b""})):
-        assert "could not be saved (" in complaint(lambda action=action: action(tmp_path / ("x" * 300)))  # type: ignore[misc]
-    assert contents(tmp_path) == {}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
 def test_new_files_have_the_mode_that_the_user_wants(tmp_path: Path) -> None:
     for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
@@ -258,23 +226,6 @@ def test_where_files_can_not_be_locked_they_are_written_all_the_same(
 
     monkeypatch.setattr("fcntl.flock", unable)
     write_atomically(tmp_path / "file", b"content")
-    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
-
-
-def test_a_new_file_that_was_taken_for_remains_is_made_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flock, taken = fcntl.flock, []
-
-    def taken_at_first(descriptor: int, operation: int) -> None:
-        if not taken:
-            taken.extend(tmp_path.glob("*.partial"))
-            taken[0].unlink()
-        flock(descriptor, operation)
-
-    monkeypatch.setattr("fcntl.flock", taken_at_first)
-    write_atomically(tmp_path / "file", b"content")
-    assert len(taken) == 1
     assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
 
 
@@ -303,12 +254,6 @@ def test_where_room_is_short_making_room_is_the_cure(number: int, tmp_path: Path
     message = str(not_saved(tmp_path / "file", OSError(number, os.strerror(number))))
     assert os.strerror(number) in message
     assert "make room" in message
-
-
-def test_where_the_place_is_at_fault_another_one_is_the_cure(tmp_path: Path) -> None:
-    message = str(not_saved(tmp_path / "file", OSError(errno.EROFS, os.strerror(errno.EROFS))))
-    assert "name another place" in message
-    assert "make room" not in message
 
 
 def test_torchs_own_words_for_a_full_disk_are_understood(tmp_path: Path) -> None:
