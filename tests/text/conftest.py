@@ -14,6 +14,7 @@ from tests.text.small_texts import sentences, write_text
 @pytest.fixture
 def config(tmp_path: Path) -> TrainConfig:
     pairs = sentences()
+    (tmp_path / "out").mkdir()
     return TrainConfig(
         source="en",
         target="de",

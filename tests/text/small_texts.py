@@ -1,18 +1,18 @@
-"""A text small enough to be looked at pair by pair."""
+"""A text small enough to be looked at pair by pair, and cleaning that leaves out what it is told."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
-from dragoman.config import (
-    TrainConfig,
-)
+import numpy as np
+
+from dragoman.config import TrainConfig
+from dragoman.runtime.console import Report
 from dragoman.text.corpus import Pair, read_pairs
-from dragoman.text.preprocess import PreparedText
+from dragoman.text.preprocess import Clean, Cleaning, PreparedText
 
 ANIMALS = {"cat": "Katze", "dog": "Hündin", "cow": "Kuh", "bee": "Biene", "hen": "Henne", "owl": "Eule"}
-
-
 VERBS = {"sees": "sieht", "hears": "hört", "likes": "mag", "seeks": "sucht"}
 
 
@@ -32,20 +32,33 @@ def write_text(prefix: Path, pairs: list[Pair]) -> str:
     return str(prefix)
 
 
+def cleaning(left_out: Collection[int] = (), not_for_validation: Collection[int] = ()) -> Clean:
+    """Cleaning that leaves out these pairs, by number, and holds out neither them nor the others."""
+
+    def clean(config: TrainConfig, report: Report) -> Cleaning:
+        count = sum(1 for _ in read_pairs(config.train, config.source, config.target))
+        gone, unfit = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        gone[list(left_out)] = True
+        unfit[[*left_out, *not_for_validation]] = True
+        return Cleaning(gone, unfit, {"of no use": len(left_out)} if left_out else {})
+
+    return clean
+
+
+keep_all = cleaning()
+
+
 def snapshot(config: TrainConfig) -> dict[str, int]:
     """Every prepared file and when it was written."""
     return {str(path): path.stat().st_mtime_ns for path in (Path(config.out) / "data").rglob("*") if path.is_file()}
 
 
 def decoded(prepared: PreparedText) -> list[Pair]:
+    """The pairs that are trained on."""
     store, vocabulary = prepared.train, prepared.vocabulary
     sources = vocabulary.source.decode([store.source(i).tolist() for i in range(len(store))])
     targets = vocabulary.target.decode([store.target(i).tolist() for i in range(len(store))])
     return list(zip(sources, targets, strict=True))
-
-
-def make_invalid(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace("Hündin".encode(), b"H\xfcndin", 1))
 
 
 def held_out(config: TrainConfig) -> list[Pair]:

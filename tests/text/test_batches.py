@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import cast
 
 import numpy as np
@@ -30,14 +31,10 @@ def padded_size(batch: Lengths, source: Lengths, target: Lengths) -> int:
     return len(batch) * len(pad_right([[0] * int(longest)])[0])
 
 
-def same_plan(first: list[Lengths], second: list[Lengths]) -> bool:
-    return [batch.tolist() for batch in first] == [batch.tolist() for batch in second]
-
-
 sentence_lengths = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 60)), min_size=1, max_size=80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(sentence_lengths, st.integers(1, 400), st.integers(0, 3), st.integers(0, 3))
 def test_every_sentence_is_in_exactly_one_batch_within_the_budget(
     pairs: list[tuple[int, int]], budget: int, seed: int, epoch: int
@@ -48,7 +45,7 @@ def test_every_sentence_is_in_exactly_one_batch_within_the_budget(
     assert all(len(batch) == 1 or padded_size(batch, source, target) <= budget for batch in plan)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=80), st.integers(1, 400))
 def test_a_plan_in_order_covers_everything_longest_first_within_the_budget(values: list[int], budget: int) -> None:
     lengths = np.array(values, dtype=np.int64)
@@ -59,28 +56,24 @@ def test_a_plan_in_order_covers_everything_longest_first_within_the_budget(value
     assert all(len(batch) == 1 or padded_size(batch, lengths, lengths) <= budget for batch in plan)
 
 
-def test_a_plan_of_nothing_is_empty() -> None:
-    assert plan_in_order(np.array([], dtype=np.int64), 100) == []
-
-
 def test_a_sentence_beyond_the_budget_is_a_batch_by_itself() -> None:
     lengths = np.array([3, 500, 4, 5], dtype=np.int64)
     for plan in (plan_epoch(lengths, lengths, 64, 1, 0), plan_in_order(lengths, 64)):
         assert [1] in [batch.tolist() for batch in plan]
 
 
-def test_the_same_seed_and_epoch_give_the_same_plan() -> None:
-    source, target = realistic_lengths(800)
-    assert same_plan(plan_epoch(source, target, 1000, 7, 2), plan_epoch(source, target, 1000, 7, 2))
-
-
 @pytest.mark.parametrize(("seed", "epoch"), [(7, 3), (8, 2), (2, 7)])
-def test_another_seed_or_epoch_gives_another_plan(seed: int, epoch: int) -> None:
+def test_another_seed_or_epoch_puts_other_sentences_together(seed: int, epoch: int) -> None:
     source, target = realistic_lengths(800)
     ours, other = plan_epoch(source, target, 1000, 7, 2), plan_epoch(source, target, 1000, seed, epoch)
-    assert not same_plan(ours, other)
-    # Not only the order of the batches differs, but the company that sentences keep in them.
     assert {frozenset(batch.tolist()) for batch in ours} != {frozenset(batch.tolist()) for batch in other}
+
+
+def test_the_plan_is_the_one_that_published_scores_were_trained_with() -> None:
+    lengths = np.arange(1, 2001, dtype=np.int64)
+    plan = plan_epoch(lengths % 37 + 1, lengths % 53 + 1, 512, seed=7, epoch=2)
+    digest = hashlib.sha256(" ".join(",".join(map(str, batch)) for batch in plan).encode()).hexdigest()
+    assert digest[:16] == "803faaa86859c244"
 
 
 def test_batches_come_in_no_order_of_length() -> None:
@@ -99,25 +92,13 @@ def test_little_of_a_batch_is_padding_where_lengths_are_realistic() -> None:
     assert sum(len(b) * target[b].max() for b in plan) < 0.6 * sum(len(b) * target[b].max() for b in shuffled)
 
 
-def test_batches_are_about_as_full_as_the_budget_allows() -> None:
-    source, target = realistic_lengths(10_000)
-    sizes = [padded_size(batch, source, target) for batch in plan_epoch(source, target, 4096, 1, 0)]
-    assert np.median(sizes) > 0.85 * 4096
-
-
 LADDER = [*range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
 
 
-@pytest.mark.parametrize("size", range(1, 129))
-def test_the_sizes_of_batches_are_one_to_eight_and_four_for_every_doubling(size: int) -> None:
-    lengths = np.full(400, 4, dtype=np.int64)
-    allowed = max(step for step in LADDER if step <= size)
-    assert [len(batch) for batch in plan_in_order(lengths, 4 * size)[:2]] == [allowed] * 2
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 600))
-def test_of_all_batches_only_the_last_may_have_another_size(values: list[int], budget: int) -> None:
+def test_only_the_last_batch_may_have_a_size_that_is_not_in_the_ladder(values: list[int], budget: int) -> None:
+    """The sizes are 1 to 8, and four for every doubling after that."""
     lengths = np.array(values, dtype=np.int64)
     *full, _ = (len(batch) for batch in plan_in_order(lengths, budget))
     assert set(full) <= set(LADDER)
@@ -147,7 +128,7 @@ def collated(pairs: list[tuple[list[int], list[int]]], indices: list[int]) -> Ba
 ids = st.lists(st.integers(4, 65_535), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(ids, ids), min_size=1, max_size=6))
 def test_a_batch_is_its_sentences_with_padding_on_the_right_alone(pairs: list[tuple[list[int], list[int]]]) -> None:
     batch = collated(pairs, list(range(len(pairs))))
@@ -161,38 +142,13 @@ def test_a_batch_is_its_sentences_with_padding_on_the_right_alone(pairs: list[tu
             assert (array[row, len(sentence) :] == PAD).all()
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(ids, ids), min_size=1, max_size=6))
-def test_the_decoder_reads_what_it_should_write_one_step_later(pairs: list[tuple[list[int], list[int]]]) -> None:
-    batch = collated(pairs, list(range(len(pairs))))
-    assert batch.target_input.shape == batch.target_output.shape
-    assert (batch.target_input[:, 0] == BOS).all()
-    shifted, written = batch.target_input[:, 1:], batch.target_output[:, :-1]
-    goes_on = shifted != PAD
-    assert (shifted[goes_on] == written[goes_on]).all()
-    assert (written[~goes_on & (written != PAD)] == EOS).all()
-
-
 def test_the_tokens_of_a_batch_are_its_target_tokens_without_padding() -> None:
     pairs = [([9] * 7, [9] * 2), ([9], [9] * 5)]
     assert collated(pairs, [0, 1]).num_tokens == 3 + 6
     assert collated(pairs, [1]).num_tokens == 6
 
 
-def test_a_batch_holds_the_chosen_sentences_in_the_order_given() -> None:
-    pairs = [([10 + i], [20 + i]) for i in range(5)]
-    batch = collated(pairs, [3, 0, 4])
-    assert batch.source[:, 0].tolist() == [13, 10, 14]
-    assert batch.target_output[:, 0].tolist() == [23, 20, 24]
-
-
-def test_lengths_are_padded_so_that_few_shapes_occur() -> None:
-    widths = {pad_right([[5] * length]).shape[1] for length in range(1, 101)}
-    assert len(widths) <= 30
-    assert all(pad_right([[5] * length]).shape[1] >= length for length in range(1, 101))
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 40))
 def test_padding_does_not_go_beyond_the_positions_of_a_model(lengths: list[int], limit: int) -> None:
     width = pad_right([[5] * length for length in lengths], limit).shape[1]
@@ -222,18 +178,11 @@ def test_the_size_of_a_batch_is_its_sentences_times_its_longer_side_as_padded() 
     assert (other_way_round.longest, other_way_round.padded_tokens) == (12, 24)
 
 
-def test_rows_are_sentences_with_all_that_belongs_to_them() -> None:
-    pairs = [([10 + i], [20 + i]) for i in range(5)]
-    part, whole = collated(pairs, [0, 1, 2, 3, 4]).rows(1, 3), collated(pairs, [1, 2])
-    assert part.source.tolist() == whole.source.tolist()
-    assert part.target_input.tolist() == whole.target_input.tolist()
-    assert part.target_output.tolist() == whole.target_output.tolist()
-
-
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(2, 20), st.integers(2, 20)), min_size=1, max_size=30), st.integers(1, 700))
 def test_pieces_are_the_same_sentences_in_order_within_the_budget(lengths: list[tuple[int, int]], budget: int) -> None:
     batch = some_batch(lengths)
+    assert len(batch.pieces(0)) == 1
     pieces = batch.pieces(budget)
     for name in ("source", "target_input", "target_output"):
         assert np.array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), getattr(batch, name))
@@ -241,9 +190,3 @@ def test_pieces_are_the_same_sentences_in_order_within_the_budget(lengths: list[
     assert all(piece.padded_tokens <= budget or len(piece.source) == 1 for piece in pieces)
     # As few as the budget allows: all but the last are full.
     assert all(piece.padded_tokens + batch.longest > budget for piece in pieces[:-1])
-
-
-def test_without_a_budget_a_batch_is_one_piece() -> None:
-    batch = some_batch([(3, 4)] * 50)
-    (piece,) = batch.pieces(0)
-    assert len(piece.source) == 50

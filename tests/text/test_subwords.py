@@ -62,24 +62,18 @@ def test_text_is_normalized_as_asked(rule: Literal["identity", "nfkc", "nmt_nfkc
     assert model.decode(model.encode(["ﬁ e\u0301 Ａ"])) == [shown]
 
 
-@pytest.mark.parametrize("coverage", [1.0, 0.99])
-def test_rare_characters_are_subwords_only_where_they_are_covered(coverage: float) -> None:
-    model = learn_subwords([*ENGLISH * 50, "Ж"], TextConfig(vocab_size=300, character_coverage=coverage))
-    assert any("Ж" in piece for piece in model.pieces(range(len(model)))) == (coverage == 1.0)
-    assert model.decode(model.encode(["Ж"])) == ["Ж"]
-
-
-@pytest.mark.parametrize("text", [*ENGLISH, *GERMAN, *NEVER_SEEN])
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_text_of_every_script_survives_the_round_trip(text: str, kind: str) -> None:
-    model = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords=kind))  # type: ignore[arg-type]
-    (ids,) = model.encode([text])
-    assert model.decode([ids]) == [text]
-    assert not {PAD, UNK, BOS, EOS} & set(ids)
+def test_text_of_every_script_survives_the_round_trip(kind: Literal["bpe", "unigram"]) -> None:
+    model = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords=kind))
+    assert model.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
+    texts = [*ENGLISH, *GERMAN, *NEVER_SEEN]
+    ids = model.encode(texts)
+    assert model.decode(ids) == texts
+    assert not {PAD, UNK, BOS, EOS} & {i for sentence in ids for i in sentence}
 
 
 # "▁" is SentencePiece's own sign for a space: it comes back as one.
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\n▁"), min_size=1, max_size=30))
 @example("\x00")
 @example("\ufeff")
@@ -91,20 +85,10 @@ def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> Non
     assert all(EOS < i < len(model) for i in ids)
 
 
-def test_the_first_four_ids_are_the_special_symbols(model: SubwordModel) -> None:
-    assert (PAD, UNK, BOS, EOS) == (0, 1, 2, 3)
-    assert model.pieces(range(4)) == ["<pad>", "<unk>", "<s>", "</s>"]
-
-
 def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
     (ids,) = model.encode([ENGLISH[0]])
     assert model.decode([[BOS, *ids, EOS, PAD, PAD]]) == [ENGLISH[0]]
     assert model.decode([[]]) == [""]
-
-
-def test_the_pieces_spell_the_text(model: SubwordModel) -> None:
-    (ids,) = model.encode([ENGLISH[1]])
-    assert "".join(model.pieces(ids)).replace("▁", " ").strip() == ENGLISH[1]
 
 
 def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel) -> None:
@@ -118,14 +102,6 @@ def test_cut_anew_the_text_is_the_same(dropout: float, model: SubwordModel) -> N
     found = model.sample(lines, dropout, seed=3)
     assert model.decode(found) == model.decode(model.encode(lines))
     assert not any(i in (PAD, UNK, BOS, EOS) for ids in found for i in ids)
-
-
-def test_the_more_merges_are_left_out_the_shorter_are_the_subwords(model: SubwordModel) -> None:
-    lines = (ENGLISH + GERMAN) * 20
-    sizes = [sum(map(len, model.sample(lines, dropout, seed=3))) for dropout in (1e-9, 0.1, 0.3, 0.9)]
-    assert sizes[0] == sum(map(len, model.encode(lines)))
-    assert sizes == sorted(set(sizes))
-    assert sizes[-1] > 0.9 * sum(map(len, lines))  # nearly letter by letter
 
 
 def test_the_same_seed_cuts_alike_whatever_was_cut_before(model: SubwordModel) -> None:
@@ -143,17 +119,6 @@ def test_only_bpe_has_merges(model: SubwordModel) -> None:
     assert [one.merges for one in (model, unigram, listed)] == [True, False, False]
 
 
-def test_learning_shortens_the_text(model: SubwordModel) -> None:
-    ids = model.encode(ENGLISH)
-    assert sum(map(len, ids)) < 0.8 * sum(map(len, ENGLISH))
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_learning_is_deterministic(kind: str) -> None:
-    config = TextConfig(vocab_size=340, subwords=kind)  # type: ignore[arg-type]
-    assert learn_subwords(ENGLISH, config).serialized == learn_subwords(iter(ENGLISH), config).serialized
-
-
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_number_of_processors_makes_no_difference(
     kind: Literal["bpe", "unigram"], monkeypatch: pytest.MonkeyPatch
@@ -164,11 +129,6 @@ def test_the_number_of_processors_makes_no_difference(
         monkeypatch.setattr("os.cpu_count", lambda processors=processors: processors)
         models.add(learn_subwords(lines, TextConfig(vocab_size=340, subwords=kind)).serialized)
     assert len(models) == 1
-
-
-def test_the_vocabulary_has_the_size_asked_for_where_the_text_supports_it() -> None:
-    for size in (300, 340):
-        assert len(learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=size))) == size
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -193,10 +153,10 @@ def test_a_text_without_sentences_teaches_nothing(text: list[str]) -> None:
         learn_subwords(text, SMALL)
 
 
-@pytest.mark.parametrize("keep", [0, 1, 100, -7])
-def test_a_cut_model_is_damaged(keep: int, model: SubwordModel) -> None:
-    with pytest.raises(DragomanError, match=r"here\.model"):
-        SubwordModel(model.serialized[:keep], "here.model")
+def test_a_cut_model_is_damaged(model: SubwordModel) -> None:
+    for content in (b"", model.serialized[:100], model.serialized[:-7], b"\x89PNG\r\n\x1a\n" * 20):
+        with pytest.raises(DragomanError, match=r"here\.model: damaged, or not a SentencePiece model"):
+            SubwordModel(content, "here.model")
 
 
 def test_a_model_with_a_subword_that_is_not_utf8_is_damaged(model: SubwordModel) -> None:
@@ -204,11 +164,6 @@ def test_a_model_with_a_subword_that_is_not_utf8_is_damaged(model: SubwordModel)
         assert piece in model.serialized
         with pytest.raises(DragomanError, match="damaged"):
             SubwordModel(model.serialized.replace(piece, damage))
-
-
-def test_other_bytes_are_no_model() -> None:
-    with pytest.raises(DragomanError, match="SentencePiece"):
-        SubwordModel(b"\x89PNG\r\n\x1a\n" * 20)
 
 
 # ---- vocabularies of two languages
@@ -275,14 +230,6 @@ def test_a_list_gives_the_same_subwords_other_ids(model: SubwordModel) -> None:
         assert ids != plain
         assert other.ids(other.pieces(ids)) == ids
         assert other.decode([ids]) == model.decode([plain])
-
-
-def test_what_the_list_does_not_have_is_unknown(model: SubwordModel) -> None:
-    (ids,) = model.encode([ENGLISH[0]])
-    (missing,) = model.pieces(ids[1:2])
-    (found,) = listed(model, missing).encode([ENGLISH[0]])
-    assert UNK in found
-    assert len(found) == len(ids)
 
 
 def test_characters_of_the_other_language_are_found_in_the_list(tmp_path: Path) -> None:
