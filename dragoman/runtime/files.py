@@ -188,7 +188,7 @@ def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """
     name = os.fsencode(path.name)
     stem = path.name if len(name) <= _LONG_NAME else hashlib.sha256(name).hexdigest()
-    _remove_remains(path.parent, stem)
+    _remove_leftovers(path.parent, stem)
     file, partial = _open_new(path.parent, stem)
     try:
         with file:
@@ -207,35 +207,26 @@ def _open_new(folder: Path, stem: str) -> tuple[IO[bytes], Path]:
         file.close()  # another process took it for a leftover before it was locked
 
 
-def _remove_remains(folder: Path, stem: str) -> None:
+def _remove_leftovers(folder: Path, stem: str) -> None:
     """Remove what killed processes left beside a file; running processes lock theirs."""
     pattern = re.compile(re.escape(stem) + r"\.[0-9a-f]{8}\.partial")
-    with suppress(OSError):
-        for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
-            with suppress(OSError):
-                _remove_unless_locked(partial)
-
-
-def _remove_unless_locked(partial: Path) -> None:
-    if sys.platform == "win32":  # which removes no open file
-        partial.unlink()
-        return
-    with partial.open("rb+") as file:
-        if _lock(file):
-            partial.unlink()
+    for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
+        with suppress(OSError), partial.open("rb+") as file:
+            if _lock(file):
+                partial.unlink()
 
 
 def _lock(file: IO[bytes]) -> bool | None:
     """Lock a file until it is closed; False if another process has locked it, None if the system can't."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return None
-        return True
-    return None
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _flush_names(folder: Path) -> None:
