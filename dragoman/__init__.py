@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dragoman.inspection.evidence import inspect
     from dragoman.model.transformer import Transformer
 
-# PyTorch's threads (GNU OpenMP) wait for one another by running in a circle, by default for milliseconds. Where another
-# program takes a core, they wait for a thread that waits for theirs: training was measured to fall to a thirtieth of
-# its speed. Ten thousand turns cost nothing on an idle machine. Read when PyTorch is first imported.
+# PyTorch's threads (GNU OpenMP) busy-wait for one another, by default for milliseconds. If another program takes a core,
+# they keep busy the core that the last thread waits for: training was measured to fall to a thirtieth of its speed.
+# Ten thousand spins cost nothing on an idle machine. The variable is read when PyTorch is first imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
@@ -30,7 +30,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs PyTorch only when somebody asks for it, so that `dragoman --help` answers at once."""
+    """Import what needs PyTorch when it is first used, so that `dragoman --help` answers at once."""
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

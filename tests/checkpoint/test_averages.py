@@ -1,4 +1,4 @@
-"""The mean of checkpoints, and what is not averaged or overwritten."""
+"""The mean of checkpoints, and where it may be written."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def test_a_damaged_checkpoint_is_named_and_not_averaged(checkpoints: list[Path])
 
 
 @pytest.mark.parametrize("name", ["train.yaml", ".lock", "checkpoints", "sentencepiece.model", "source.spm"])
-def test_an_average_is_not_saved_among_the_files_of_a_run_that_is_not_done(name: str, tmp_path: Path) -> None:
+def test_an_average_is_not_written_into_the_folder_of_a_run(name: str, tmp_path: Path) -> None:
     refuse_folder_for_average(tmp_path)
     (tmp_path / name).touch()
     assert f"already contains {name}, which would be lost" in complaint(lambda: refuse_folder_for_average(tmp_path))
 
 
-def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:
+def test_an_average_replaces_only_an_earlier_average(saved: Path) -> None:
     assert "already contains README.md and config.json" in complaint(lambda: refuse_folder_for_average(saved))
     ModelFolder.load(saved).with_facts({AVERAGE_FACT: "step-00000010"}).save(saved)
     refuse_folder_for_average(saved)
@@ -74,7 +74,7 @@ def test_an_average_takes_the_place_of_an_average_only(saved: Path) -> None:
     refuse_folder_for_average(saved)  # its saving was interrupted
 
 
-def test_checkpoints_are_listed_oldest_first_and_nothing_else_is(tmp_path: Path) -> None:
+def test_checkpoints_are_listed_oldest_first(tmp_path: Path) -> None:
     steps = [30, 4, 0, 1000, 99_999_999]
     paths = {step: random_weights(checkpoint_path(tmp_path, step), 1) for step in steps}
     for name in ("step-0000007.safetensors.partial", "step-x.safetensors", "state-000001-0123456789abcdef.pt"):

@@ -1,4 +1,4 @@
-"""The model folder: what was saved comes back, what is damaged is named, and a failure costs nothing."""
+"""The model folder: what was saved is loaded again, and a failure while saving loses nothing."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_tied_weights_are_tied_again_and_stored_once(saved: Path) -> None:
     assert values == model.num_parameters
 
 
-def test_the_fingerprint_is_that_of_the_numbers_and_not_of_the_file(saved: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_weights_alone(saved: Path, tmp_path: Path) -> None:
     weights = read_weights(saved / "model.safetensors")
     known = fingerprint(saved / "model.safetensors")
     save_weights(dict(reversed(weights.items())), tmp_path / "again.safetensors")
@@ -71,14 +71,14 @@ def test_equal_models_are_equal_files(tmp_path: Path) -> None:
     assert len({frozenset((path.name, path.read_bytes()) for path in out.iterdir()) for out in tmp_path.iterdir()}) == 1
 
 
-def test_weights_are_saved_in_full_precision_whatever_they_were_computed_in(tmp_path: Path) -> None:
+def test_weights_are_saved_in_float32(tmp_path: Path) -> None:
     save_weights({"w": torch.tensor([1.5, -2.0], dtype=torch.bfloat16)}, tmp_path / "w.safetensors")
     (weight,) = read_weights(tmp_path / "w.safetensors").values()
     assert weight.dtype == torch.float32
     assert weight.tolist() == [1.5, -2.0]
 
 
-def test_new_facts_join_the_known_ones(saved: Path) -> None:
+def test_new_facts_are_added_to_the_known_ones(saved: Path) -> None:
     folder = ModelFolder.load(saved).with_facts({"steps": 13, "bleu": 30.5})
     assert folder.direction.facts == {"steps": 13, "note": "größer", "bleu": 30.5}
     folder.save(saved)
@@ -86,12 +86,12 @@ def test_new_facts_join_the_known_ones(saved: Path) -> None:
     assert "30.5" in (saved / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_folder_holds_what_it_promises_and_nothing_else(saved: Path) -> None:
+def test_a_model_folder_has_four_files(saved: Path) -> None:
     expected = {"config.json", "model.safetensors", "sentencepiece.model", "README.md"}
     assert {path.name for path in saved.iterdir()} == expected
 
 
-def test_subwords_of_an_earlier_model_go_with_it(saved: Path) -> None:
+def test_saving_removes_the_subword_model_of_an_earlier_model(saved: Path) -> None:
     other = model_folder("separate")
     other.save(saved)
     assert {path.name for path in saved.iterdir()} == {
@@ -100,7 +100,7 @@ def test_subwords_of_an_earlier_model_go_with_it(saved: Path) -> None:
     assert ModelFolder.load(saved).vocabulary.files() == other.vocabulary.files()
 
 
-def test_subwords_that_the_model_was_not_saved_with_are_refused(tmp_path: Path) -> None:
+def test_a_subword_model_of_an_earlier_model_is_refused(tmp_path: Path) -> None:
     """As after a copy over an earlier model."""
     folder = model_folder("separate")
     folder.save(tmp_path)
@@ -112,7 +112,7 @@ def test_subwords_that_the_model_was_not_saved_with_are_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("code", ['en"); print("', "../en", "e\nn", "", "a b", "e\\n"])
-def test_what_is_no_language_code_is_refused(code: str, saved: Path) -> None:
+def test_invalid_language_codes_are_refused(code: str, saved: Path) -> None:
     change_config(saved, source=code)
     assert "is no language code" in complaint(lambda: ModelFolder.load(saved))
     for good in ("en", "pt-BR", "zh_TW", "de.clean", "中文"):
@@ -146,7 +146,7 @@ def test_a_new_folder_is_no_model_before_its_weights_are_there(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_failure_at_any_file_leaves_the_model_of_another_shape_whole(
+def test_a_failure_at_any_file_leaves_the_earlier_model_whole(
     number: int, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, calls = contents(saved), []
@@ -171,7 +171,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
     assert "Permission denied" in complaint(lambda: model_folder().save(tmp_path / "other"))
 
 
-def test_the_card_tells_facts_within_facts_without_breaking_its_table(tmp_path: Path) -> None:
+def test_the_card_shows_nested_facts_in_one_table(tmp_path: Path) -> None:
     facts = {"fine-tuned from": {"folder": "parent", "validation": {"bleu": 9.5}}, "odd": "a|b"}
     model_folder().with_facts(facts).save(tmp_path)
     rows = [row for row in (tmp_path / "README.md").read_text(encoding="utf-8").split("\n") if row.startswith("| ")]

@@ -1,4 +1,4 @@
-"""Models that are damaged, or not what they say, are named and never half loaded."""
+"""Damaged models are named and never half loaded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_damaged_weights_are_named(damage: Callable[[bytes], bytes], saved: Path
     assert str(path) in complaint(lambda: ModelFolder.load(saved))
 
 
-def test_a_flipped_bit_among_the_numbers_is_noticed(saved: Path) -> None:
+def test_a_flipped_bit_in_the_weights_is_noticed(saved: Path) -> None:
     path = saved / "model.safetensors"
     data = bytearray(path.read_bytes())
     data[-1000] ^= 0x40
@@ -77,7 +77,7 @@ def put_into(model: Transformer, path: Path) -> None:
     put_weights(model, read_weights(path), path)
 
 
-def test_weights_in_bf16_are_read_but_not_taken_for_ours(saved: Path) -> None:
+def test_weights_in_bf16_are_read_unless_they_claim_our_checksum(saved: Path) -> None:
     path = saved / "model.safetensors"
     halves = {name: weight.bfloat16() for name, weight in read_weights(path).items()}
     safetensors.torch.save_file(halves, path)
@@ -97,7 +97,7 @@ def test_weights_of_a_type_that_no_model_has_are_refused(kind: str, saved: Path)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_weights_that_are_no_numbers_are_refused_and_the_model_stays_as_it_was(value: float, saved: Path) -> None:
+def test_weights_that_are_not_finite_are_refused_and_the_model_is_unchanged(value: float, saved: Path) -> None:
     model = model_folder(seed=2).model
     before = {name: weight.clone() for name, weight in parameters(model).items()}
     name = max(before)
@@ -184,21 +184,21 @@ def test_a_damaged_subword_model_is_named(saved: Path) -> None:
     assert str(saved / "sentencepiece.model") in complaint(lambda: ModelFolder.load(saved))
 
 
-def test_weights_read_as_another_type_are_noticed_although_their_bytes_are_the_same(saved: Path) -> None:
+def test_the_same_bytes_as_another_type_are_noticed(saved: Path) -> None:
     path = saved / "model.safetensors"
     path.write_bytes(path.read_bytes().replace(b'"F32"', b'"I32"', 1))
     assert "damaged" in complaint(lambda: read_weights(path))
 
 
 @pytest.mark.parametrize("changes", [{"target": 1}, {"source": None}, {"facts": [1]}, {"facts": None}])
-def test_languages_are_text_and_facts_a_mapping(changes: dict[str, Any], saved: Path) -> None:
+def test_languages_must_be_text_and_facts_a_mapping(changes: dict[str, Any], saved: Path) -> None:
     change_config(saved, **changes)
     assert "config.json" in complaint(lambda: ModelFolder.load(saved))
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", ["num_encoder_layers", "num_decoder_layers", "d_ff", "d_model", "max_length"])
-def test_a_configuration_of_a_gigantic_model_costs_neither_time_nor_memory(name: str, saved: Path) -> None:
+def test_the_configuration_of_a_gigantic_model_is_refused_at_once(name: str, saved: Path) -> None:
     change_config(saved, **{name: 10**12})
     assert "config.json" in complaint(lambda: ModelFolder.load(saved))
 

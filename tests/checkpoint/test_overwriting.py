@@ -66,7 +66,7 @@ def test_a_state_marks_the_folder_of_a_run(config: TrainConfig) -> None:
     refuse_folder_for_run(config)
 
 
-def test_text_is_held_out_only_where_there_is_none(config: TrainConfig) -> None:
+def test_held_out_text_matters_only_without_validation_text(config: TrainConfig) -> None:
     Path(config.out, "heldout.de").write_text("meins")
     refuse_folder_for_run(config)
     with pytest.raises(DragomanError, match=r"already contains heldout\.de"):

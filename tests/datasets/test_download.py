@@ -104,7 +104,7 @@ def get(server: LocalServer, name: str, out: Path) -> int:
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("flickr", "train"), ("wmt", "corpus")])
-def test_what_arrives_can_be_trained_on(
+def test_downloaded_text_can_be_read_for_training(
     name: str, prefix: str, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert get(server, name, tmp_path / "data") == 0
@@ -122,7 +122,7 @@ def test_what_arrives_can_be_trained_on(
     assert f"licence: {TEXTS[name].licence}" in note
 
 
-def test_a_table_is_divided_by_its_sentences(
+def test_a_table_is_split_by_its_sentences(
     server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert get(server, "tatoeba", tmp_path) == 0
@@ -142,7 +142,7 @@ def test_a_table_is_divided_by_its_sentences(
     assert later - {"A new one."} == sentences["test"]
 
 
-def test_the_licence_comes_before_the_first_request(
+def test_the_licence_is_shown_before_the_first_request(
     server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.files.clear()
@@ -181,7 +181,7 @@ def test_a_connection_that_breaks_leaves_nothing(sha256: str, server: LocalServe
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_file_in_its_place_is_left_alone(server: LocalServer, tmp_path: Path) -> None:
+def test_another_file_of_the_same_name_is_left_alone(server: LocalServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"my own")
     with pytest.raises(DragomanError, match="move it away"):
         fetch(f"{server.address}/deu-eng.zip", tmp_path / "file", "0" * 64)
@@ -190,7 +190,7 @@ def test_another_file_in_its_place_is_left_alone(server: LocalServer, tmp_path: 
     assert server.asked == []
 
 
-def test_servers_that_are_not_there_or_have_no_such_file(server: LocalServer, tmp_path: Path) -> None:
+def test_unreachable_servers_and_missing_files_are_named(server: LocalServer, tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match=r"nothing: the server says 404 Not Found; name another place"):
         fetch(f"{server.address}/nothing", tmp_path / "file")
     with pytest.raises(DragomanError, match=r"127\.0\.0\.1:1/file: can't be reached \(Connection refused\)"):
@@ -198,7 +198,7 @@ def test_servers_that_are_not_there_or_have_no_such_file(server: LocalServer, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_leads_from_https_to_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Response(io.BytesIO):
         url, headers = "http://example.org/b", {"Content-Length": "7"}
 
@@ -241,7 +241,7 @@ def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys
         ("tatoeba", zipped({"deu.txt": ""}).replace(b"deu.txt", b"deu.tyt")),
     ],
 )
-def test_what_is_no_such_archive_is_thrown_away(
+def test_damaged_archives_are_removed(
     name: str, content: bytes, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file,) = TEXTS[name].files
@@ -258,7 +258,7 @@ def test_what_is_no_such_archive_is_thrown_away(
 
 
 @pytest.mark.slow
-def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_real_texts_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, tatoeba = data_at_hand("multi30k"), data_at_hand("tatoeba/fra-eng.zip")
     files = {f"/raw/{path.name}": path.read_bytes() for path in (folder / "raw").glob("*.gz")}
     files |= {f"/tok/{path.stem}": gzip.decompress(path.read_bytes()) for path in (folder / "tok").glob("*.gz")}
@@ -277,7 +277,7 @@ def test_the_texts_of_the_list_from_the_files_at_hand(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("mirror", ["http://[abc", f"http://{'a' * 70}.example"])
-def test_what_is_no_address_is_one_sentence(mirror: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_address_is_one_sentence(mirror: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["download", "multi30k", "--out", str(tmp_path), "--mirror", mirror]) == 1
     told = capsys.readouterr().err
     assert "Traceback" not in told
@@ -287,7 +287,7 @@ def test_what_is_no_address_is_one_sentence(mirror: str, tmp_path: Path, capsys:
 # ---- names
 
 
-def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_all_texts_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["download"]) == 0
     shown = capsys.readouterr().out
     for name in [*SOURCES, "sacrebleu:…", "mtdata:…", "hf:…"]:
@@ -338,7 +338,7 @@ def news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Loca
         yield server, dataset
 
 
-def test_test_sets_come_through_sacrebleu(
+def test_a_test_set_of_sacrebleu(
     news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
@@ -348,7 +348,7 @@ def test_test_sets_come_through_sacrebleu(
     assert "Some news." in capsys.readouterr().err
 
 
-def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
+def test_failures_of_sacrebleu_are_one_sentence(
     news: tuple[LocalServer, Any],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -372,7 +372,7 @@ def test_what_sacrebleu_cannot_get_is_said_in_one_sentence(
     assert not Path("data").exists(), "nothing was written, so nothing was made"
 
 
-def test_a_text_of_the_list_may_have_its_tests_there(
+def test_a_text_with_test_sets_of_sacrebleu(
     news: tuple[LocalServer, Any], server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TEXTS, "wmt", replace(TEXTS["wmt"], tests=(("news/full", "en-de"),)))
@@ -380,9 +380,7 @@ def test_a_text_of_the_list_may_have_its_tests_there(
     assert {p.name for p in tmp_path.iterdir()} >= {"corpus.de", "corpus.en", "news-full.de", "news-full.en"}
 
 
-def test_other_texts_come_through_mtdata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_text_of_mtdata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     entry = pytest.importorskip("mtdata.entry", reason="needs pip install 'dragoman[mtdata]'")
     name = "Somebody-sayings-1-deu-eng"
     lines = "".join(f"{german}\t{english}\n" for german, english in zip(GERMAN, ENGLISH, strict=True))
@@ -402,7 +400,7 @@ def test_other_texts_come_through_mtdata(
         assert "nonsense: mtdata could not get it" in capsys.readouterr().err
 
 
-def test_data_sets_of_the_hub_come_through_datasets(
+def test_a_dataset_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("datasets", reason="needs pip install 'dragoman[hub]'")
@@ -425,7 +423,7 @@ def test_data_sets_of_the_hub_come_through_datasets(
     assert "write hf:DATASET:CONFIG:SPLIT" in capsys.readouterr().err
 
 
-def test_rows_of_the_hub_that_lack_a_side_are_left_out(
+def test_rows_of_the_hub_without_both_sides_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows: list[dict[str, object]] = []
@@ -455,7 +453,7 @@ def test_rows_of_the_hub_that_lack_a_side_are_left_out(
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_each_text_says_what_it_is_and_whose(name: str) -> None:
+def test_each_text_has_a_description_a_licence_and_checksums(name: str) -> None:
     source = SOURCES[name]
     assert source.about
     assert source.licence
@@ -466,12 +464,12 @@ def test_each_text_says_what_it_is_and_whose(name: str) -> None:
         assert len(file.sha256) == 64 or file.members, "what has no checksum is an archive, which has its own"
 
 
-def test_texts_can_lie_in_one_folder() -> None:
+def test_no_two_texts_have_files_of_the_same_name() -> None:
     names = [name for source in SOURCES.values() for file in source.files for name in (file.written or [file.name])]
     assert len(set(names)) == len(names)
 
 
-def test_the_checksums_are_those_of_the_files() -> None:
+def test_the_checksums_are_right() -> None:
     folder = data_at_hand("multi30k")
     for file in (*SOURCES["multi30k"].files, *SOURCES["multi30k-tok"].files):
         raw, packed = folder / "raw" / file.name, folder / "tok" / f"{file.name}.gz"

@@ -109,7 +109,7 @@ def test_vowel_signs_tell_sentences_apart(tmp_path: Path) -> None:
     assert all(len(pairs) > 100 for pairs in found.values())
 
 
-def test_windows_lines_marks_and_empty_sides_do_no_harm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_windows_line_ends_byte_order_marks_and_empty_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for language, place in (("en", 0), ("fr", 1)):
         lines = [pair[place] for pair in TEXT]
         lines[7] = " " if language == "fr" else lines[7]
@@ -120,7 +120,7 @@ def test_windows_lines_marks_and_empty_sides_do_no_harm(tmp_path: Path, capsys: 
     assert "left out: 1 with an empty side" in capsys.readouterr().err
 
 
-def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = write(tmp_path / "text.tsv", TEXT)
     (tmp_path / "valid.fr").write_text("mine")
     words = ["split", text, "--source", "en", "--target", "fr", "--out", str(tmp_path)]
@@ -134,7 +134,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.Captur
     ("pairs", "reason"),
     [(TEXT[:9], "9 pairs are too few"), ([TEXT[1]] * 100, "too few distinct sentences; nothing is left for")],
 )
-def test_what_is_too_short_is_refused_and_leaves_nothing(
+def test_a_text_that_is_too_short_is_refused_and_leaves_nothing(
     pairs: list[Pair], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = write(tmp_path / "text.tsv", pairs)

@@ -1,4 +1,4 @@
-"""Lines for people: where they are broken, and when they come."""
+"""Messages on stderr: how they are wrapped, and how often progress is reported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dragoman.runtime.console import NowAndThen, say
 
 
-def test_a_line_is_passed_on_where_enough_seconds_have_gone_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_reported_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, said = [100.0], list[str]()
     monkeypatch.setattr("dragoman.runtime.console.time.monotonic", lambda: clock[0])
     tell = NowAndThen(said.append, seconds=5.0)
@@ -37,7 +37,7 @@ def said(line: str, patch: pytest.MonkeyPatch) -> str:
     return terminal.getvalue()
 
 
-def test_on_a_terminal_lines_are_broken_between_words_and_stay_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_lines_are_wrapped_between_words_and_stay_indented(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = said("    one two three four five six seven eight nine\n  ten", monkeypatch).splitlines()
     assert max(map(len, lines)) <= 30
     assert " ".join(lines).split() == ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -51,18 +51,20 @@ def test_on_a_terminal_lines_are_broken_between_words_and_stay_indented(monkeypa
         "dragoman: x: a marian model; first: dragoman import x --out MODEL",
     ],
 )
-def test_what_people_copy_stays_in_one_piece(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_commands_are_not_wrapped(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(line, monkeypatch) == line + "\n"
 
 
-def test_elsewhere_a_line_is_a_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_lines_are_not_wrapped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     say("word " * 30)
     assert capsys.readouterr().err == "word " * 30 + "\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device here that is always full")
-def test_work_goes_on_where_nobody_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_stderr_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
         patch.setattr("sys.stderr", full)
         say("lost")

@@ -1,4 +1,4 @@
-"""Writing files: what was there survives any failure, and what is there is whole."""
+"""Writing files: the earlier file survives any failure, and files are always whole."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_and_nothing_else(room: int
     assert contents(tmp_path) == {str(path): b"before"}
 
 
-def test_what_the_disk_refuses_at_the_last_moment_leaves_the_earlier_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_flush_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"before")
     monkeypatch.setattr(os, "fsync", no_space)
@@ -81,9 +79,7 @@ def test_content_is_on_the_disk_before_it_takes_its_place_and_the_name_follows(
     assert path.read_bytes() == b"12345"
 
 
-def test_where_a_folder_can_not_be_flushed_the_file_is_there_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_can_not_be_flushed_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def files_alone(descriptor: int) -> None:
         if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
@@ -168,7 +164,7 @@ def test_processes_that_write_the_same_files_leave_one_or_the_other(tmp_path: Pa
     assert all(content in {mark.encode() * 100_000 for mark in "ab"} for content in found.values())
 
 
-def test_what_a_killed_process_left_goes_and_what_one_is_writing_stays(tmp_path: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed_and_those_of_running_ones_stay(tmp_path: Path) -> None:
     code = "import os, sys\nfrom pathlib import Path\nfrom dragoman.runtime.files import appearing\n"
     code += "with appearing(Path(sys.argv[1])) as (file,):\n    print('ready', flush=True)\n    input()\n"
     processes = [
@@ -197,7 +193,7 @@ def test_what_a_killed_process_left_goes_and_what_one_is_writing_stays(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "é" * 125, "x" * 200, "a.b" * 80])
-def test_names_as_long_as_they_may_be(name: str, tmp_path: Path) -> None:
+def test_the_longest_possible_names(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     write_atomically(path, b"one")
     write_together({path: b"two"})
@@ -207,7 +203,7 @@ def test_names_as_long_as_they_may_be(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
-def test_new_files_have_the_mode_that_the_user_wants(tmp_path: Path) -> None:
+def test_new_files_have_the_mode_of_the_umask(tmp_path: Path) -> None:
     for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
         before = os.umask(mask)
         try:
@@ -218,9 +214,7 @@ def test_new_files_have_the_mode_that_the_user_wants(tmp_path: Path) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
 
 
-def test_where_files_can_not_be_locked_they_are_written_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_written_where_they_can_not_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unable(*arguments: object) -> NoReturn:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -250,13 +244,13 @@ def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_where_room_is_short_making_room_is_the_cure(number: int, tmp_path: Path) -> None:
+def test_the_message_for_a_full_disk(number: int, tmp_path: Path) -> None:
     message = str(not_saved(tmp_path / "file", OSError(number, os.strerror(number))))
     assert os.strerror(number) in message
     assert "make room" in message
 
 
-def test_torchs_own_words_for_a_full_disk_are_understood(tmp_path: Path) -> None:
+def test_the_message_for_torchs_error_on_a_full_disk(tmp_path: Path) -> None:
     error = not_saved(
         tmp_path / "state", RuntimeError("[enforce fail at inline_container.cc:664]"), "the last is intact"
     )
@@ -290,7 +284,7 @@ def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pyt
     assert set(contents(tmp_path).values()) == {b"after"}
 
 
-def test_a_place_can_be_tried_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_for_a_report_is_checked_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "old").write_text("x")
     new = {"--a": str(tmp_path / "new"), "--b": str(tmp_path / "old"), "--c": str(tmp_path / "deep" / "er" / "new")}
     prepare_reports(new | {"--d": "", "--e": os.devnull, "--f": os.devnull})
@@ -316,7 +310,7 @@ def test_a_report_replaces_neither_what_is_read_nor_another_report(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("name", "said"), [("-", "no file"), (".", "a folder"), (f"new{os.sep}", "a folder")])
-def test_what_is_no_file_is_no_place_for_a_report(
+def test_a_report_must_be_named_as_a_file(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

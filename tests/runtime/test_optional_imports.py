@@ -6,10 +6,10 @@ from dragoman.config import DragomanError
 from dragoman.runtime.optional_imports import needed
 
 
-def test_what_is_there_is_imported() -> None:
+def test_an_installed_module_is_imported() -> None:
     assert needed("json.decoder", "x").JSONDecoder
 
 
-def test_what_is_missing_comes_with_its_cure() -> None:
+def test_a_missing_module_is_named_with_its_extra() -> None:
     with pytest.raises(DragomanError, match=r"no_such_library is not usable.*pip install 'dragoman\[argos\]'"):
         needed("no_such_library.inner", "argos")
