@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dragoman.inspection.evidence import inspect
     from dragoman.model.transformer import Transformer
 
-# PyTorch's threads (GNU OpenMP) busy-wait for one another, by default for milliseconds. If another program takes a core,
-# they keep busy the core that the last thread waits for: training was measured to fall to a thirtieth of its speed.
-# Ten thousand spins cost nothing on an idle machine. The variable is read when PyTorch is first imported.
+# PyTorch's threads (GNU OpenMP) busy-wait for one another, by default for milliseconds. If another program takes a
+# core, they keep busy the core that the last thread waits for: training was measured to fall to a thirtieth of its
+# speed. Ten thousand spins cost nothing on an idle machine. The variable is read when PyTorch is first imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 

@@ -9,7 +9,7 @@ import gzip
 from pathlib import Path
 from typing import NamedTuple
 
-from dragoman.runtime.files import make_folder, write_together
+from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_together
 from dragoman.text.corpus import Pair
 
 PHRASEBOOK_FILE = Path(__file__).with_name("phrasebook.tsv.gz")
@@ -38,11 +38,13 @@ def write_phrasebook(folder: Path) -> None:
     """Write train.en, train.fr, valid.en, …, test.fr into a folder, a sentence on each line; the last is test.fr.
 
     Raises:
-        DragomanError: they can't be written.
+        DragomanError: they can't be written, or another file has one of these names.
     """
-    make_folder(folder)
     contents = {}
     for part, pairs in read_phrasebook()._asdict().items():
         for language, side in zip(("en", "fr"), zip(*pairs, strict=True), strict=True):
             contents[folder / f"{part}.{language}"] = "".join(f"{line}\n" for line in side).encode()
+    same = [path.name for path, content in contents.items() if path.is_file() and path.read_bytes() == content]
+    refuse_to_overwrite(folder, ours=same, written=[path.name for path in contents])
+    make_folder(folder)
     write_together(contents)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.config import DragomanError
 from dragoman.datasets.phrasebook import PHRASEBOOK_FILE, write_phrasebook
 from tests.texts_at_hand import phrasebook
 from tools.phrasebook import frames as grammar
@@ -67,6 +68,11 @@ def test_written_files(tmp_path: Path) -> None:
         for side, language in enumerate(("en", "fr")):
             data = (tmp_path / "new" / "folder" / f"{name}.{language}").read_bytes()
             assert data.decode("utf-8") == "".join(f"{pair[side]}\n" for pair in pairs)
+    (tmp_path / "new" / "folder" / "valid.en").unlink()  # as after an interruption
+    write_phrasebook(tmp_path / "new" / "folder")
+    (tmp_path / "new" / "folder" / "train.fr").write_text("mine")
+    with pytest.raises(DragomanError, match=r"folder: already contains train\.fr, which would be lost"):
+        write_phrasebook(tmp_path / "new" / "folder")
 
 
 def test_a_grammar_that_contradicts_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
