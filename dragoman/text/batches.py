@@ -17,7 +17,7 @@ from dragoman.config import BOS, PAD
 Sentence = Sequence[int] | NDArray[np.integer]
 """Ids."""
 MULTIPLE = 4
-"""Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each one."""
+"""Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each shape."""
 
 
 class IdPairs(Protocol):
@@ -40,7 +40,7 @@ class IdPairs(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentence pairs as right-padded ids: what the decoder reads is what it should write, one step later."""
+    """Sentence pairs as right-padded ids. The decoder reads what it should write, one step later."""
 
     source: NDArray[np.int64]
     """(B, S), each ending in EOS."""
@@ -65,12 +65,12 @@ class Batch:
         return len(self.source) * self.longest
 
     def rows(self, start: int, stop: int) -> Batch:
-        """Some of its sentences."""
+        """The sentences from start to stop."""
         part = slice(start, stop)
         return Batch(self.source[part], self.target_input[part], self.target_output[part])
 
     def pieces(self, budget: int) -> list[Batch]:
-        """The same sentences in batches of at most so many padded tokens, or of one sentence each; 0: in one."""
+        """The same sentences in batches of at most this many padded tokens, or of one sentence; 0 is no limit."""
         rows = max(1, budget // self.longest) if budget else len(self.source)
         return [self.rows(start, start + rows) for start in range(0, len(self.source), rows)]
 
@@ -99,7 +99,7 @@ def plan_epoch(
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))
     source, target = _padded(source_lengths[shuffled]), _padded(target_lengths[shuffled])
-    # A stable sort by length of shuffled sentences: neighbours are alike, but never the same company twice.
+    # A stable sort of shuffled sentences: neighbours are alike in length, but other ones in every epoch.
     order = np.lexsort((source, target))
     batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens, _whole_multiple)
     return [batches[i] for i in generator.permutation(len(batches))]
@@ -138,7 +138,7 @@ def _whole_multiple(size: int) -> int:
 
 
 def _rounded_down(size: int) -> int:
-    """The last of 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, … that is not greater: few sizes of batches occur."""
+    """The largest of 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, … that is not greater: few batch sizes occur."""
     step = 1 << max(0, size.bit_length() - 3)
     return size // step * step
 
@@ -155,11 +155,11 @@ def pack(sources: Sequence[Sentence], targets: Sequence[Sentence], limit: int | 
 
 
 def pad_right(sentences: Sequence[Sentence], limit: int | None = None) -> NDArray[np.int64]:
-    """Stack sentences into one array (B, longest, made a multiple of 4), filled up with PAD on the right.
+    """Stack sentences into one array (B, longest length rounded up to a multiple of 4), with PAD on the right.
 
     Args:
         sentences: ids.
-        limit: the most positions that a model has; the multiple of 4 does not go beyond it.
+        limit: the number of positions that a model has; rounding up does not exceed it.
     """
     longest = -(-max(map(len, sentences)) // MULTIPLE) * MULTIPLE
     longest = longest if limit is None else max(min(longest, limit), *map(len, sentences), 0)

@@ -322,7 +322,7 @@ def _compare_lengths(source: Path, target: Path) -> Problem:
         np.array([len(line or "") for line in _read_file(path, lambda problem: None)], dtype=np.float64)
         for path in (source, target)
     ]
-    line, counts = find_divergence(*lengths), [side.size for side in lengths]
+    line, counts = _find_divergence(*lengths), [side.size for side in lengths]
     remark = (
         f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; judging by sentence lengths they go apart "
         f"near line {line:,}"
@@ -331,7 +331,7 @@ def _compare_lengths(source: Path, target: Path) -> Problem:
     return Problem("line counts differ", str(source), line, message, remark, lines=abs(counts[0] - counts[1]))
 
 
-def find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
+def _find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
     """The line (from 1) where the longer side most likely begins to have extra lines.
 
     Assumes that all the extra lines stand together, and finds the place for them that makes the lengths of the

@@ -42,14 +42,29 @@ class SubwordModel:
         Raises:
             DragomanError: the bytes are not a SentencePiece model, or its special symbols have other ids.
         """
-        self.serialized = serialized
-        self._processor = _load_processor(serialized, name)
+        self._load(serialized, name)
         specials = [getattr(self._processor, f"{symbol}_id")() for symbol in ("pad", "unk", "bos", "eos")]
         if specials != [PAD, UNK, BOS, EOS]:
             raise DragomanError(f"{name}: <pad>, <unk>, <s> and </s> must have the ids 0 to 3, not {specials}")
+        self._list(self._own)
+
+    def _load(self, serialized: bytes, name: str) -> None:
+        try:
+            if not serialized:
+                raise ValueError("empty")
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
+            self._own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+        except (RuntimeError, TypeError, ValueError):  # the last one also if a subword is not UTF-8
+            raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
+        self.serialized = serialized
+
+    def _list(self, pieces: Sequence[str]) -> None:
+        """Give the subwords their ids."""
+        self.listed = list(pieces)
+        self._places = {piece: place for place, piece in enumerate(self.listed)}
 
     def __len__(self) -> int:
-        return int(self._processor.get_piece_size())
+        return len(self.listed)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
@@ -80,11 +95,11 @@ class SubwordModel:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords with these ids, as SentencePiece writes them ("▁" begins a word)."""
-        return [self._processor.id_to_piece(int(i)) for i in ids]
+        return [self.listed[int(i)] for i in ids]
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of subwords; UNK if there is no such subword."""
-        return [self._processor.piece_to_id(piece) for piece in pieces]
+        return [self._places.get(piece, UNK) for piece in pieces]
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag that a line begins with, which every part of the line needs, and the rest; "" if it has no tag."""
@@ -110,22 +125,17 @@ class ListedModel(SubwordModel):
         Raises:
             DragomanError: the bytes are not a SentencePiece model, or the list is not one of subwords.
         """
-        self.serialized = serialized
-        self.listed = list(listed)
-        self._processor = _load_processor(serialized, name)
-        self._places = {piece: place for place, piece in enumerate(self.listed)}
+        self._load(serialized, name)
+        self._list(listed)
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its list of subwords must begin with {' '.join(SPECIALS)} and repeat none")
         self._ordinary = {piece: place for piece, place in self._places.items() if place > EOS}
 
-    def __len__(self) -> int:
-        return len(self.listed)
-
     def known_share(self) -> float:
         """The share (0 to 1) of the SentencePiece model's own subwords, without bytes and symbols, in the list."""
         model = self._processor
-        own = [i for i in range(model.get_piece_size()) if not (model.is_byte(i) or model.is_control(i))]
-        return sum(piece in self._places for piece in model.id_to_piece(own)) / len(own)
+        own = [piece for i, piece in enumerate(self._own) if not (model.is_byte(i) or model.is_control(i))]
+        return sum(piece in self._places for piece in own) / len(own)
 
     @property
     def merges(self) -> bool:
@@ -147,14 +157,6 @@ class ListedModel(SubwordModel):
         # Subwords that only the other side's model knows keep their "▁".
         return [text.replace("▁", " ").replace("\n", " ").strip(" ") for text in texts]
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The subwords with these ids, as SentencePiece writes them ("▁" begins a word)."""
-        return [self.listed[int(i)] for i in ids]
-
-    def ids(self, pieces: Sequence[str]) -> list[int]:
-        """The ids of subwords; UNK if there is no such subword."""
-        return [self._places.get(piece, UNK) for piece in pieces]
-
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag that a line begins with, which every part of the line needs, and the rest; "" if it has no tag."""
         found = _TAG.match(line)
@@ -163,17 +165,6 @@ class ListedModel(SubwordModel):
 
 def _threads(lines: Sequence[str]) -> int:
     return os.cpu_count() or 1 if len(lines) > _MIN_LINES_FOR_THREADS else 1
-
-
-def _load_processor(serialized: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
-    try:
-        if serialized:
-            processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
-            processor.id_to_piece(list(range(processor.get_piece_size())))  # fails if one is not UTF-8
-            return processor
-    except (RuntimeError, TypeError, UnicodeDecodeError):
-        pass
-    raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again")
 
 
 def learn_subwords(lines: Iterable[str], config: TextConfig) -> SubwordModel:
