@@ -1,4 +1,4 @@
-"""The verb `train`: from parallel text to a model folder. Here training meets inference."""
+"""The verb `train`: from parallel text to a model folder. The only place where training meets inference."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     Direction,
     ModelFolder,
+    refuse_folder_for_run,
     remove_run,
 )
 from dragoman.config import (
@@ -34,81 +35,74 @@ from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.console import Report, say
+from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import make_folder, write_atomically
 from dragoman.text.corpus import Pair
-from dragoman.text.preprocess import PreparedText, prepare_text
-from dragoman.training.distributed import Processes, joined_processes
-from dragoman.training.dry_run import Rehearsal, rehearse
-from dragoman.training.ownership import refuse_strangers, refuse_to_remove_text
-from dragoman.training.progress import Outcome
-from dragoman.training.run_state import list_states, run_lock
+from dragoman.text.preprocess import PreparedText, locate_texts, prepare_text
+from dragoman.training.distributed import Processes, process_group
+from dragoman.training.dry_run import DryRun, dry_run
+from dragoman.training.run_state import Outcome, list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 
-_FEW, _LARGE = 300_000, 20_000_000  # pairs of sentences, parameters
-_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
-_ENDINGS = {
-    "limit": "finished",
-    "patience": "finished, as nothing got better for long",
-    "already finished": "had already finished",
-}
+_FEW_PAIRS, _LARGE_MODEL = 300_000, 20_000_000  # the latter in parameters
+_METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 
 
 def train(config: TrainConfig) -> int:
-    """Train a model, or say what that would take; returns the exit code."""
+    """Train a model, or report what that would take; returns the exit code."""
     if config.dry_run:
-        if os.environ.get("RANK", "0") != "0":  # torchrun's first process rehearses for all
-            return 0
-        print("\n".join(rehearse_training(config).lines()))
+        if os.environ.get("RANK", "0") == "0":  # torchrun's first process does the dry run for all
+            print("\n".join(dry_run_training(config).lines()))
         return 0
-    with joined_processes() as processes:
-        say = _speaker(processes)
+    with process_group() as processes:
         try:
             outcome = run_training(config, processes)
-        except (KeyboardInterrupt, SystemExit):  # the latter where SIGTERM came
-            say(_stopped_at_once(config))
+        except (KeyboardInterrupt, SystemExit):  # the latter after SIGTERM
+            if list_states(Path(config.out)):
+                processes.say(f"stopped; {_same_command(config)} resumes from the last saved state")
+            else:
+                processes.say("stopped before the first step; the same command starts again")
             raise
     if outcome.reason == "interrupted":
-        again = "the same command without --restart" if config.restart else "the same command again"
-        say(f"stopped after step {outcome.progress.step:,}; run {again} to continue")
-        return 128 + outcome.signal
-    scores = ", ".join(f"{_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
-    say(f"{_ENDINGS[outcome.reason]}: the model in {config.out} has, on the validation text, {scores}")
-    if advice := _advice(config, outcome):
-        say(advice)
+        processes.say(f"stopped after step {outcome.progress.step:,}; {_same_command(config)} resumes the run")
+    else:
+        for line in _summary(config, outcome):
+            processes.say(line)
     return 128 + outcome.signal if outcome.signal else 0
 
 
-def _stopped_at_once(config: TrainConfig) -> str:
-    """What to say where a signal did not wait for the end of a step."""
-    if not list_states(Path(config.out)):
-        return "stopped before the first step; the same command begins again"
-    again = "the same command without --restart" if config.restart else "the same command"
-    return f"stopped; {again} continues from the last saved state"
+def _same_command(config: TrainConfig) -> str:
+    return "the same command without --restart" if config.restart else "the same command"
 
 
-def _advice(config: TrainConfig, outcome: Outcome) -> str:
-    """What else to know at the end of a run; empty where there is nothing."""
-    progress, warm_up = outcome.progress, config.optimizer.warmup_steps
-    limits = progress.reached(config)
+def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
+    """How a run ended, and how it can continue or learn more."""
+    progress, warmup, limits = outcome.progress, config.optimizer.warmup_steps, outcome.progress.reached(config)
+    ending = {
+        "limit": "finished",
+        "patience": f"stopped early: no improvement in {config.validation.patience} validations",
+        "already finished": "had already finished",
+    }[outcome.reason]
+    scores = ", ".join(f"{_METRIC_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
+    lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
     names = " or ".join(f"--{name.replace('_', '-')}" for name in limits)
-    if limits and progress.step < warm_up:
-        return (
-            f"the run ended after {progress.step:,} of {warm_up:,} warm-up steps, before the learning rate had reached "
-            f"its peak: raise {names}, or begin again with --restart and a lower --optimizer.warmup-steps"
+    if limits and progress.step < warmup:
+        lines.append(
+            f"the run ended after {progress.step:,} of {warmup:,} warm-up steps, before the learning rate reached its "
+            f"peak: raise {names}, or start again with --restart and a lower --optimizer.warmup-steps"
         )
-    if outcome.reason != "already finished":
-        return ""
-    raised = [f"raise {names}"] if limits else []
-    if progress.out_of_patience(config):
-        raised.append("raise --validation.patience and give --accept-changes")
-    return f"to go on, {' and '.join(raised)}"
+    elif outcome.reason == "already finished":
+        ways = [f"raise {names}"] if limits else []
+        if progress.out_of_patience(config):
+            ways.append("raise --validation.patience and pass --accept-changes")
+        lines.append(f"to continue, {' and '.join(ways)}")
+    return lines
 
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
-    """Prepare the text, build or take up the model, train it.
+    """Prepare the text, build the model or resume the run, and train.
 
     Raises:
         DragomanError: the text or the folder can't be used, another process is using it, or training failed.
@@ -116,32 +110,35 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
     parent = _load_parent(config)
     if not processes.first:
         return _run(config, processes, parent)
-    refuse_strangers(config)
+    refuse_folder_for_run(config)
     make_folder(Path(config.out))
     with run_lock(Path(config.out)):
         return _run(config, processes, parent)
 
 
 def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) -> Outcome:
-    out, say = Path(config.out), _speaker(processes)
-    device = processes.own(choose_device(config.device))
-    begun = bool(list_states(out)) and not config.restart
-    if config.restart and processes.first:
-        refuse_to_remove_text(config)  # what is there goes only for a run that can begin
-        remove_run(out)
-    if processes.first and not list_states(out) and (out / WEIGHTS_FILE).exists():
-        raise DragomanError(
-            f"{out}: has a model, but no state to continue from ({CHECKPOINTS} is gone or empty); choose another "
-            f"--out, or begin again with --restart"
-        )
+    out = Path(config.out)
+    device = processes.device(choose_device(config.device))
+    resumes = bool(list_states(out)) and not config.restart
+    if processes.first:
+        if config.restart:  # only now, so that a run that can't start removes nothing
+            remove_run(out, locate_texts(config))
+        if not resumes and (out / WEIGHTS_FILE).exists():
+            raise DragomanError(
+                f"{out}: contains a model, but no state to resume from ({CHECKPOINTS} is missing or empty); choose "
+                f"another --out, or start again with --restart"
+            )
+        _mark(out, config)
     vocabulary = parent.vocabulary if parent else None
-    text = processes.first_then_all(lambda: prepare_text(config, clean_text, say, vocabulary, begun))
-    folder = _begin_with(config, text, None if begun else parent)  # the parent may have gone on learning since
+    text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
+    folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
     folder.model.to(device)
-    if _is_too_large(config, folder.model.num_parameters, text.train.report.pairs) and not begun:
-        say(
-            f"{text.train.report.pairs:,} pairs are few for a model of {folder.model.num_parameters:,} parameters: "
-            f"--preset small learns faster, and probably more"
+    parameters, pairs = folder.model.num_parameters, text.train.report.pairs
+    of_the_paper = not config.from_ and config.preset in ("base", "big")
+    if of_the_paper and pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not resumes:
+        processes.say(
+            f"{pairs:,} pairs are few for a model of {parameters:,} parameters: --preset small learns faster, and "
+            f"probably better"
         )
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
     if outcome := trainer.finished():
@@ -151,41 +148,41 @@ def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) 
     return trainer.run()
 
 
-def _is_too_large(config: TrainConfig, parameters: int, pairs: int) -> bool:
-    """Whether a run begins with one of the paper's models and a text that is far too short for it."""
-    return not config.from_ and config.preset in ("base", "big") and pairs < _FEW and parameters > _LARGE
+def _mark(out: Path, config: TrainConfig) -> None:
+    """Mark a folder as a run's from its beginning, by its settings."""
+    if not (out / RUN_FILE).exists():
+        write_atomically(out / RUN_FILE, _as_yaml(config))
 
 
-def rehearse_training(config: TrainConfig) -> Rehearsal:
+def dry_run_training(config: TrainConfig) -> DryRun:
     """Prepare the text of a run, which keeps it for later, and find out what training would take.
 
     Raises:
-        ConfigError: the folder holds a run, which was to be thrown away.
-        DragomanError: the text or the folder can't be used, or memory is too short for a single sentence.
+        ConfigError: the folder contains a run, and --restart is given.
+        DragomanError: the text or the folder can't be used, or memory is too small for a single sentence.
     """
-    refuse_strangers(config)
-    parent = _load_parent(config)
-    begun = bool(list_states(Path(config.out)))
-    if begun and config.restart:
-        raise ConfigError(f"{config.out}: holds a run, which --dry-run leaves as it is: try --restart in another --out")
-    make_folder(Path(config.out))
-    say = _speaker(Processes())
-    with run_lock(Path(config.out)):
-        text = prepare_text(config, clean_text, say, parent.vocabulary if parent else None, begun)
-        return rehearse(config, _sized(config.model, text), text.train, choose_device(config.device), say)
+    out, parent = Path(config.out), _load_parent(config)
+    refuse_folder_for_run(config)
+    resumes = bool(list_states(out))
+    if resumes and config.restart:
+        raise ConfigError(f"{out}: contains a run, which --dry-run does not remove: try --restart in another --out")
+    make_folder(out)
+    with run_lock(out):
+        _mark(out, config)
+        text = prepare_text(config, clean_text, say, parent.vocabulary if parent else None, resumes)
+        return dry_run(config, _with_sizes(config.model, text), text.train, choose_device(config.device), say)
 
 
-def _sized(model: ModelConfig, text: PreparedText) -> ModelConfig:
-    """The shape of a model for the subwords of a text."""
+def _with_sizes(model: ModelConfig, text: PreparedText) -> ModelConfig:
     vocabulary = text.vocabulary
     return replace(model, source_vocab_size=len(vocabulary.source), target_vocab_size=len(vocabulary.target))
 
 
-def _begin_with(config: TrainConfig, text: PreparedText, parent: ModelFolder | None) -> ModelFolder:
+def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder | None) -> ModelFolder:
     """The model before its first step: random weights, or those of the model to fine-tune."""
     torch.manual_seed(config.seed)
     report, store = text.train.report, text.train
-    model = Transformer(_sized(config.model, text))
+    model = Transformer(_with_sizes(config.model, text))
     facts = {"training pairs": report.pairs, TEXT_FACT: report.fingerprint, "seed": config.seed}
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
@@ -250,8 +247,8 @@ def build_validate(
 
     def validate(model: Transformer, bf16: bool) -> Validation:
         translator = Translator(replace(folder, model=model), next(model.parameters()).device, bf16)
-        own = [(t.text, t.subwords) for t in translator.translate(processes.share(sources), search)]
-        translations = processes.collect(own)
+        own = [(t.text, t.subwords) for t in translator.translate(processes.shard(sources), search)]
+        translations = processes.all_gather(own)
         texts = [text for text, _ in translations]
         scores = evaluate(texts, references, config.target)
         return Validation(
@@ -265,8 +262,3 @@ def build_validate(
         )
 
     return validate
-
-
-def _speaker(processes: Processes) -> Report:
-    """Prints lines for people, from one process."""
-    return say if processes.first else lambda line: None

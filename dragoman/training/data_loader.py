@@ -12,51 +12,48 @@ from dragoman.config import EOS, TrainConfig, require
 from dragoman.text.batches import MULTIPLE, Batch, IdPairs, Sentence, collate, pack, plan_epoch
 from dragoman.text.subwords import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
-from dragoman.training.progress import Progress
-from dragoman.training.step import Share, batch_seed
+from dragoman.training.run_state import Progress
+from dragoman.training.step import StepBatches, batch_seed
 
 
-class Shares:
-    """One process's part of every step of a run.
+class DataLoader:
+    """The batches of one process in every step of a run.
 
-    The steps are the same however many processes share them: the plan depends on the seed and the epoch alone.
+    The plan depends on the seed and the epoch alone, so the steps are the same for any number of processes.
     """
 
     def __init__(
         self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
-        """Plan for this training text.
-
-        Args:
-            store: the text.
-            config: of the run.
-            processes: that share the steps.
-            vocabulary: the text's subwords; for subword dropout.
+        """Load this training text; the vocabulary is for subword dropout.
 
         Raises:
-            ConfigError: these can't be cut otherwise.
+            ConfigError: there is no subword dropout for these subwords.
         """
         self._store, self._config, self._processes = store, config, processes
         self._vocabulary = vocabulary if config.text.subword_dropout else None
         merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
-        require(merges, "text.subword_dropout leaves out merges of BPE subwords, and this model has none: set it to 0")
+        require(merges, "text.subword_dropout needs BPE subwords, and this model has others: set it to 0")
 
-    def settle(self, progress: Progress) -> str | None:
-        """Fix how many batches make a step, when a run begins: enough for every process to have one.
+    def settle_accumulation(self, progress: Progress) -> str | None:
+        """Fix how many batches make a step when a run starts: at least one for every process.
 
         Returns:
-            What there is to say about it.
+            A line to report if that is not the number in the settings.
         """
         wanted, size = self._config.optimizer.accumulate, self._processes.size
         progress.accumulate = progress.accumulate or math.ceil(wanted / size) * size
         if progress.accumulate % size:
-            return f"{size} processes share {progress.accumulate} batches a step, as the run began: some will wait"
+            return (
+                f"{size} processes share {progress.accumulate} batches per step, as when the run started; some "
+                f"processes will wait"
+            )
         if progress.accumulate != wanted:
             return f"a step has {progress.accumulate} batches, shared by {size} process{'es' * (size > 1)}"
         return None
 
-    def following(self, progress: Progress) -> Iterator[Share]:
-        """What there is to do from where the run stands on, until a limit is reached; moves progress on."""
+    def steps(self, progress: Progress) -> Iterator[StepBatches]:
+        """Yield the steps from the current position of the run until a limit is reached; advances the position."""
         while True:
             plan = self._plan(progress.epoch)
             while progress.batch < len(plan):
@@ -64,14 +61,14 @@ class Shares:
                     return
                 numbers = range(progress.batch, min(progress.batch + progress.accumulate, len(plan)))
                 progress.batch, progress.part_of_epoch = numbers.stop, numbers.stop / len(plan)
-                yield self._share(plan, numbers, progress.epoch)
-            progress.begin_epoch()
+                yield self._step(plan, numbers, progress.epoch)
+            progress.start_next_epoch()
 
     def batches_per_epoch(self) -> int:
-        """How many batches make a pass over the text."""
+        """Number of batches in one pass over the text."""
         return len(self._plan(epoch=0))
 
-    def most_demanding(self) -> list[Batch]:
+    def largest_batches(self) -> list[Batch]:
         """The batch of the most tokens, and the one with the longest sentence."""
         plan, store = self._plan(epoch=0), self._store
         lengths = -(-np.maximum(store.source_lengths, store.target_lengths) // MULTIPLE) * MULTIPLE  # as padded
@@ -83,30 +80,30 @@ class Shares:
         lengths = (self._store.source_lengths, self._store.target_lengths)
         return plan_epoch(*lengths, self._config.optimizer.batch_tokens, self._config.seed, epoch)
 
-    def _share(self, plan: list[NDArray[np.int64]], numbers: range, epoch: int) -> Share:
+    def _step(self, plan: list[NDArray[np.int64]], numbers: range, epoch: int) -> StepBatches:
         seeds = {n: batch_seed(self._config.seed, epoch, n) for n in numbers}
-        own = self._processes.share(numbers)
+        own = self._processes.shard(numbers)
         batches = {n: self._collate(plan[n], seeds[n]) for n in (own if self._vocabulary is None else numbers)}
         if self._vocabulary is None:
             num_tokens = sum(int(self._store.target_lengths[plan[n]].sum()) for n in numbers)
-        else:
-            num_tokens = sum(batch.num_tokens for batch in batches.values())  # nobody knows before they are cut
+        else:  # known only after subword dropout
+            num_tokens = sum(batch.num_tokens for batch in batches.values())
         filler = None if own else self._collate(plan[numbers[0]][:1])
-        return Share([(seeds[n], batches[n]) for n in own], num_tokens, filler)
+        return StepBatches([(seeds[n], batches[n]) for n in own], num_tokens, filler)
 
     def _collate(self, indices: NDArray[np.int64], seed: int = 0) -> Batch:
         store, limit = self._store, self._config.model.max_length
         if self._vocabulary is None:
             return collate(store, indices, limit)
-        sources = self._cut_anew(self._vocabulary.source, [store.source(i) for i in indices], seed)
-        targets = self._cut_anew(self._vocabulary.target, [store.target(i) for i in indices], seed + 1)
+        sources = self._with_dropout(self._vocabulary.source, [store.source(i) for i in indices], seed)
+        targets = self._with_dropout(self._vocabulary.target, [store.target(i) for i in indices], seed + 1)
         return pack(sources, targets, limit)
 
-    def _cut_anew(self, model: SubwordModel, sentences: Sequence[NDArray[np.integer]], seed: int) -> list[Sentence]:
-        """The same text in other subwords; as it was where these would be too many."""
+    def _with_dropout(self, model: SubwordModel, sentences: Sequence[NDArray[np.integer]], seed: int) -> list[Sentence]:
+        """The same text in other subwords; a sentence that would get too long stays as it was."""
         settings = self._config.text
-        found = model.sample(model.decode([ids.tolist() for ids in sentences]), settings.subword_dropout, seed)
+        sampled = model.sample(model.decode([ids.tolist() for ids in sentences]), settings.subword_dropout, seed)
         return [
             [*ids, EOS] if len(ids) <= settings.max_length else sentence
-            for ids, sentence in zip(found, sentences, strict=True)
+            for ids, sentence in zip(sampled, sentences, strict=True)
         ]

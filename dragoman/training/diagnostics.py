@@ -1,17 +1,190 @@
-"""What a validation says in words: what is wrong with a run, and what to do about it."""
+"""How healthy the translations of a validation text are, and in words what is wrong with a run and how to cure it.
+
+A validation loss is measured with the model shown the reference, so it can't see a decoder that ignores the source,
+repeats itself, copies, stops too early or writes nothing. These measures look at the translations themselves.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from statistics import median
+from itertools import chain
+from statistics import fmean, median
 from typing import Any
 
-from dragoman.config import TrainConfig
-from dragoman.training.symptoms import Health, examine_translations, unigram_loss
+import numpy as np
+from numpy.typing import ArrayLike
 
-__all__ = ["Health", "Observation", "diagnose", "examine_translations", "unigram_loss"]
+from dragoman.config import EOS, UNK
+
+# ---- measuring translations
+
+_LONGEST_STUTTER = 3  # subwords
+_LOOP = 4  # subwords
+_REPETITIONS = 3
+_UNKNOWN = ("<unk>", "⁇", "\ufffd")  # the symbol, how SentencePiece writes it, and bytes that are not a character
+_SHARES_SHOWN = 2
+_ENOUGH_FOR_MEANS = 16  # sentences
+
+
+@dataclass(frozen=True)
+class Health:
+    """How healthy the translations of a validation text are; shares are 0 to 1."""
+
+    sentences: int
+    """Number of translations."""
+    forced_accuracy: float
+    """Share of the reference's subwords, `</s>` included, that the model finds the most probable when it is shown
+    the reference before them (teacher forcing)."""
+    free_accuracy: float
+    """Share of the references' subwords that the translations also contain, in any order: each sentence's
+    Σ min(count in translation, count in reference), summed, over the number of subwords in the references. It is the
+    recall of ROUGE-1 (Lin, 2004), on subwords. Order does not count, so a translation that is one word late is not
+    wrong from there on."""
+    chance_accuracy: float
+    """free_accuracy of the same translations against the references of other sentences: what any two sentences of
+    this language have in common. If free_accuracy is no higher, the source has no influence."""
+    length_ratio: float
+    """Subwords of all translations / subwords of all references."""
+    empty: float
+    """Share of translations without any text."""
+    identical: float
+    """Share of the most frequent wrong translation among those, not empty, of different sources; 0 if no translation
+    occurs twice."""
+    repeated: float
+    """Share of translations caught in a loop, unlike their reference: one, two or three subwords three times in a row,
+    or the same four subwords at three places."""
+    copied: float
+    """Share of translations that equal their source, although the reference does not."""
+    unknown: float
+    """Share of translations with `<unk>` or bytes that are not a character, although the reference has none."""
+    gradient_norm: float
+    """Median norm of the gradients since the last validation, before clipping."""
+
+    @property
+    def gap(self) -> float:
+        """forced_accuracy - free_accuracy: large if the model goes astray on its own words.
+
+        Order counts only in the first.
+        """
+        return self.forced_accuracy - self.free_accuracy
+
+    def line(self) -> str:
+        """Everything on one line of less than 100 characters; of the shares, the largest that are not 0%."""
+        shares = {"empty": self.empty, "alike": self.identical, "looping": self.repeated}
+        shares |= {"copied": self.copied, "unknown": self.unknown}
+        worst = sorted(shares, key=lambda name: -shares[name])[:_SHARES_SHOWN]
+        parts = [
+            f"accuracy {self.forced_accuracy:.0%} forced, {self.free_accuracy:.0%} free",
+            f"length {self.length_ratio:.2f}",
+            "" if math.isnan(self.gradient_norm) else f"gradient {self.gradient_norm:.2g}",
+            ", ".join(f"{shares[name]:.0%} {name}" for name in worst if f"{shares[name]:.0%}" != "0%"),
+        ]
+        return "health: " + "; ".join(filter(None, parts))
+
+    def values(self) -> dict[str, float]:
+        """The numbers by name, for metrics.jsonl and TensorBoard."""
+        numbers = {name: float(value) for name, value in asdict(self).items() if name != "sentences"}
+        return numbers | {"accuracy_gap": self.gap}
+
+
+def examine_translations(
+    sources: Sequence[str],
+    references: Sequence[str],
+    translations: Sequence[str],
+    reference_ids: Sequence[Sequence[int]],
+    translation_ids: Sequence[Sequence[int]],
+    forced_accuracy: float,
+    gradient_norm: float,
+) -> Health:
+    """Measure the translations of a validation text.
+
+    Ids are target subwords; special symbols such as EOS don't count. The two numbers are passed on to Health.
+
+    Raises:
+        ValueError: the arguments are empty or differ in length.
+    """
+    if len({len(x) for x in (sources, references, translations, reference_ids, translation_ids)}) != 1 or not sources:
+        raise ValueError("there must be one source, reference and translation for each other, and at least one")
+    written, expected = _without_symbols(translation_ids), _without_symbols(reference_ids)
+    looping = [_loops(ids) and not _loops(other) for ids, other in zip(written, expected, strict=True)]
+    texts = list(zip(sources, references, translations, strict=True))
+    return Health(
+        sentences=len(sources),
+        forced_accuracy=forced_accuracy,
+        free_accuracy=_overlap(written, expected),
+        chance_accuracy=_chance_overlap(written, expected),
+        length_ratio=sum(map(len, written)) / max(1, sum(map(len, expected))),
+        empty=fmean(not translation.strip() for translation in translations),
+        identical=_share_of_commonest(texts),
+        repeated=fmean(looping),
+        copied=fmean(_same(source, text) and not _same(source, reference) for source, reference, text in texts),
+        unknown=fmean(
+            (UNK in ids or _broken(text)) and not _broken(reference)
+            for ids, (_, reference, text) in zip(translation_ids, texts, strict=True)
+        ),
+        gradient_norm=gradient_norm,
+    )
+
+
+def unigram_loss(counts: ArrayLike) -> float:
+    """Loss of guessing each subword by its frequency, in nats per subword: the entropy of the frequencies.
+
+    counts (V,) says how often each id occurs in the validation targets, EOS included.
+    """
+    numbers = np.asarray(counts, dtype=np.float64)
+    shares = numbers[numbers > 0] / numbers.sum()
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _without_symbols(sentences: Sequence[Sequence[int]]) -> list[list[int]]:
+    return [[int(i) for i in ids if i > EOS] for ids in sentences]
+
+
+def _overlap(written: Sequence[Sequence[int]], expected: Sequence[Sequence[int]]) -> float:
+    """Share of the expected subwords that were written, sentence by sentence."""
+    shared = sum((Counter(ids) & Counter(other)).total() for ids, other in zip(written, expected, strict=True))
+    return shared / max(1, sum(map(len, expected)))
+
+
+def _chance_overlap(written: Sequence[Sequence[int]], expected: Sequence[Sequence[int]]) -> float:
+    """Overlap with the references of other sentences, far away because neighbours are often alike."""
+    eighths = range(2, 7) if len(expected) >= _ENOUGH_FOR_MEANS else [4]
+    places = [len(expected) * eighth // 8 for eighth in eighths]
+    return fmean(_overlap(written, [*expected[place:], *expected[:place]]) for place in places)
+
+
+def _share_of_commonest(texts: Sequence[tuple[str, str, str]]) -> float:
+    """Share of the most frequent wrong translation among those of different sources."""
+    by_source = {source.strip(): (reference, text) for source, reference, text in texts if text.strip()}
+    wrong = Counter(" ".join(text.split()) for reference, text in by_source.values() if not _same(text, reference))
+    most = max(wrong.values(), default=0)
+    return most / len(by_source) if most > 1 else 0.0
+
+
+def _loops(ids: Sequence[int]) -> bool:
+    """Whether up to three subwords come three times in a row, or four at three places."""
+    for length in range(1, _LONGEST_STUTTER + 1):
+        run = 0  # positions that equal the one `length` before
+        for before, after in zip(ids, ids[length:], strict=False):
+            run = run + 1 if before == after else 0
+            if run == length * (_REPETITIONS - 1):
+                return True
+    places = Counter(tuple(ids[i : i + _LOOP]) for i in range(len(ids) - _LOOP + 1))
+    return max(places.values(), default=0) >= _REPETITIONS
+
+
+def _same(first: str, second: str) -> bool:
+    return bool(first.strip()) and first.split() == second.split()
+
+
+def _broken(text: str) -> bool:
+    return any(sign in text for sign in _UNKNOWN)
+
+
+# ---- diagnosing a run
 
 
 @dataclass(frozen=True)
@@ -21,82 +194,60 @@ class Observation:
     step: int
     """Of the run."""
     train_loss: float
-    """Mean training loss since the last validation, as the optimizer sees it: with dropout and label smoothing, in
-    nats per target subword; nan where nobody knows."""
+    """Mean training loss since the last validation, with dropout and label smoothing, in nats per target subword;
+    nan if unknown."""
     valid_loss: float
     """Cross-entropy of the validation text, without smoothing, in nats per target subword."""
     unigram_loss: float
-    """What unigram_loss says of the validation text."""
+    """unigram_loss of the validation text."""
     health: Health
     skipped: int = 0
-    """Steps since the last validation that were left out because the loss or the gradient was out of bounds."""
-
-    def state(self) -> dict[str, Any]:
-        """Plain numbers, to be saved with a run."""
-        return asdict(self)
+    """Steps since the last validation that were skipped because the loss or the gradient was out of bounds."""
 
     @staticmethod
     def restore(state: Mapping[str, Any]) -> Observation:
-        """The observation that state() described."""
+        """The observation that asdict turned into this."""
         return Observation(**{**state, "health": Health(**state["health"])})
 
 
 def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str | None:
-    """What is wrong with a run, in one sentence with the cure; the most serious thing first.
+    """Say what is wrong with a run, and the cure, in one sentence: the most serious problem only.
 
-    A young model writes the same sentence for everything, then loops, then gets it right, and that is no illness. So
-    a bad translation counts only where it lasts: for the second half of the run so far, in steps, without getting
-    rarer. No number of steps is built in, nor any loss that a healthy model would have to reach.
+    A model early in training writes the same sentence for everything, then loops, then gets it right, and that is no
+    fault. So a bad translation counts only if it lasts: for the second half of the run so far, in steps, without
+    getting rarer. No number of steps is built in, nor any loss that a healthy model would have to reach.
 
     Args:
-        observations: all validations of the run so far, in order; the last one is the present.
+        observations: all validations of the run so far, in order.
         warmup_steps: of the learning rate; until then a loss that hardly falls says nothing.
 
     Returns:
-        A sentence without a full stop; None where nothing is wrong, where it is too early to tell, or where nothing
-        was observed.
+        A sentence without a full stop; None if nothing is wrong, or if it is too early to tell.
     """
     if not observations:
         return None
     course = _Course(observations, warmup_steps)
-    return next(filter(None, (check(course) for check in _CHECKS)), None)
-
-
-def out_of_bounds(steps: int, step: int, loss: float, norm: float, config: TrainConfig) -> str:
-    """Why a run can't go on and what to do about it, in words.
-
-    Args:
-        steps: so many in a row had to be left out.
-        step: the last of them.
-        loss: its training loss, in nats per target subword.
-        norm: of its gradient.
-        config: of the run.
-    """
-    optimizer = config.optimizer
-    name = "lr_scale" if optimizer.schedule == "paper" else "peak_lr"
-    return (
-        f"for {steps} steps in a row the loss or its gradient was out of bounds (step {step:,}: loss {loss:.1f}, "
-        f"gradient {norm:.1f}): begin again with --restart and a lower --optimizer.{name.replace('_', '-')} than "
-        f"{getattr(optimizer, name):g}, or with more --optimizer.warmup-steps than {optimizer.warmup_steps:,}"
-    )
+    problems = chain(_of_training(course), _of_what_is_written(course), _of_how_it_is_written(course))
+    return next(problems, None)
 
 
 # What counts as wrong, and why so much.
 _SLOWER = "lower the learning rate (optimizer.peak_lr; with the paper's schedule, optimizer.lr_scale)"
+_PAIRS = "check that source and target match line by line (dragoman check)"
 _SKIPPED = 0.01  # of the steps: a single bad batch is an accident, one in a hundred is a habit
 _WORSE, _NATS_WORSE = 1.25, 0.5  # times the best loss, and nats: overfitting takes many validations to get so far
-_LOST_ACCURACY = 0.75  # of the best: overfitting leaves it as it was, a model that has come apart does not
+_LOST_ACCURACY = 0.75  # of the best: overfitting does not change it, divergence does
 _LONGER_GRADIENT = 10.0  # times the usual: batches of other lengths make it two or three times as long
 _SHORT_GRADIENT = 1.0  # where clipping begins by default: shorter ones do no harm
 _GUESSING = 0.95  # of the entropy: the place of `</s>` alone is worth a little less than 5%
 _UNRELATED = 0.03  # noise of free_accuracy - chance_accuracy in a few hundred sentences
 _RELATED = 0.1  # what it is when the first words of the translations are right
 _FLUENT = 0.75  # of the entropy: what a model of the target language alone reaches; others are related by then
-_STALLED = 0.02  # of the loss, gained while the steps doubled: young healthy runs gain 20% and more
+_STALLED = 0.02  # of the loss, gained while the steps doubled: healthy runs gain 20% and more early on
 _ENOUGH = 30  # sentences: a share of fewer says nothing
-_LASTING = 0.7  # of what it was half the run ago: what falls faster is being cured by training on
+_LASTING = 0.7  # of what it was half the run ago: what falls faster is cured by training on
 _MANY, _SOME = 0.3, 0.1  # a third is wrong at any time; undertrained models have a tenth, finished ones a hundredth
-_FEW = 0.05  # of what no model does by being young
+_FEW = 0.05  # of what no model does only because it is early
 _SHORT, _LONG = 0.7, 1.5  # greedy search alone gives 0.8 to 1.2
 _GAP = 0.2  # 0.1 is the most that a healthy run showed, early
 _RISEN = 1.1  # times the best loss: below that it may be noise, and BLEU seldom falls
@@ -121,7 +272,7 @@ class _Course:
         return self.warm and len(losses) > 1 and min(o.valid_loss for o in self.late) > (1.0 - _STALLED) * min(losses)
 
     def unrelated(self) -> bool:
-        """Whether the model has written the target language for half the run, and nothing of the source."""
+        """Whether for half the run the model has written the target language without a relation to the source."""
         if not self.judged or max(_relation(o.health) for o in self.late) >= _UNRELATED:
             return False
         fluent = all(o.valid_loss <= _FLUENT * o.unigram_loss for o in (self.early[-1], *self.late))
@@ -135,8 +286,8 @@ class _Course:
         if self.stalled() and lowest >= least_when_stalled:
             return True
         half_way = self.early[-1].health
-        grown_up = min(_relation(o.health) for o in (self.early[-1], *self.late)) >= _RELATED
-        return grown_up and lowest >= least and measure(self.health) >= _LASTING * measure(half_way)
+        mature = min(_relation(o.health) for o in (self.early[-1], *self.late)) >= _RELATED
+        return mature and lowest >= least and measure(self.health) >= _LASTING * measure(half_way)
 
 
 def _relation(health: Health) -> float:
@@ -144,164 +295,97 @@ def _relation(health: Health) -> float:
     return health.free_accuracy - health.chance_accuracy
 
 
-def _not_a_number(course: _Course) -> str | None:
-    if math.isfinite(course.now.valid_loss):
-        return None
-    return f"the validation loss is no number any more: the model is ruined; {_SLOWER} and begin again"
-
-
-def _skipping(course: _Course) -> str | None:
-    now, steps = course.now, course.now.step - (course.before[-1].step if course.before else 0)
-    if now.skipped < max(2, _SKIPPED * steps):
-        return None
-    return f"{now.skipped:,} of the last {steps:,} steps were left out, loss or gradient being out of bounds: {_SLOWER}"
-
-
-def _diverged(course: _Course) -> str | None:
-    now, best = course.now.valid_loss, course.best.valid_loss
-    if now < max(_WORSE * best, best + _NATS_WORSE):
-        return None
-    accuracy = max(o.health.forced_accuracy for o in course.before)
-    forgot = course.health.forced_accuracy < _LOST_ACCURACY * accuracy
-    if not forgot and not course.now.train_loss > _RISEN * course.best.train_loss:
-        return None
-    return (
-        f"the validation loss went up from {best:.2f} (step {course.best.step:,}) to {now:.2f}: the training has come "
-        f"apart; {_SLOWER}, or lengthen optimizer.warmup_steps"
-    )
-
-
-def _exploding(course: _Course) -> str | None:
-    now = course.health.gradient_norm
+def _of_training(course: _Course) -> Iterator[str]:
+    """What is wrong with loss and gradient; the most serious first."""
+    now, best, health = course.now, course.best, course.health
+    if not math.isfinite(now.valid_loss):
+        yield f"the validation loss has become NaN or infinite, and the model is lost; {_SLOWER} and start again"
+    steps = now.step - (course.before[-1].step if course.before else 0)
+    if now.skipped >= max(2, _SKIPPED * steps):
+        yield f"{now.skipped:,} of the last {steps:,} steps were skipped (loss or gradient out of bounds): {_SLOWER}"
+    if now.valid_loss >= max(_WORSE * best.valid_loss, best.valid_loss + _NATS_WORSE):
+        accuracy = max(o.health.forced_accuracy for o in course.before)
+        if health.forced_accuracy < _LOST_ACCURACY * accuracy or now.train_loss > _RISEN * best.train_loss:
+            yield (
+                f"training diverges: the validation loss rose from {best.valid_loss:.2f} (step {best.step:,}) to "
+                f"{now.valid_loss:.2f}; {_SLOWER}, or raise optimizer.warmup_steps"
+            )
     norms = [o.health.gradient_norm for o in course.before if math.isfinite(o.health.gradient_norm)]
     usual = median(norms) if len(norms) > 2 else math.inf
-    if not max(_SHORT_GRADIENT, _LONGER_GRADIENT * usual) < now or course.now.valid_loss <= course.best.valid_loss:
-        return None
-    return (
-        f"the norm of the gradient is {now / max(usual, 1e-9):.0f} times what it was and the loss no longer "
-        f"falls: {_SLOWER}, or clip them (optimizer.clip_norm)"
-    )
-
-
-def _guessing(course: _Course) -> str | None:
-    loss, guess = course.now.valid_loss, course.now.unigram_loss
-    if loss < _GUESSING * guess or _relation(course.health) >= _RELATED or not course.stalled():
-        return None
-    return (
-        f"the model has learned word frequencies at best: its loss of {loss:.2f} is no better than guessing by them "
-        f"({guess:.2f}), and hardly falls; {_SLOWER}, or lengthen optimizer.warmup_steps"
-    )
-
-
-_PAIRS = "check that source and target match line by line (dragoman check)"
-
-
-def _ignoring(course: _Course) -> str | None:
-    health = course.health
-    same = course.lasting(lambda h: h.identical, _MANY, _SOME)
-    if not same and not course.unrelated():
-        return None
-    if health.identical >= _SOME:
-        return (
-            f"{health.identical:.0%} of the translations are the same sentence: the decoder ignores the source; "
-            f"{_PAIRS}, then {_SLOWER}"
+    if health.gradient_norm > max(_SHORT_GRADIENT, _LONGER_GRADIENT * usual) and now.valid_loss > best.valid_loss:
+        yield (
+            f"the gradient norm is {health.gradient_norm / max(usual, 1e-9):.0f} times its usual value and the loss no "
+            f"longer falls: {_SLOWER}, or clip gradients (optimizer.clip_norm)"
         )
-    return (
-        f"the translations have no more to do with their own sources than with others ({health.free_accuracy:.0%} of "
-        f"the subwords right, {health.chance_accuracy:.0%} by chance): the decoder ignores the source; {_PAIRS}"
-    )
+    guess = now.unigram_loss
+    if now.valid_loss >= _GUESSING * guess and _relation(health) < _RELATED and course.stalled():
+        yield (
+            f"the model has learned no more than word frequencies: guessing by them costs {guess:.2f}, its loss is "
+            f"{now.valid_loss:.2f} and hardly falls; {_SLOWER}, or raise optimizer.warmup_steps"
+        )
 
 
-def _empty(course: _Course) -> str | None:
-    silent = course.unrelated() and min(o.health.empty for o in course.late) >= _MANY
-    if not silent and not course.lasting(lambda h: h.empty, _SOME, _FEW):
-        return None
-    return f"{course.health.empty:.0%} of the translations are empty: look for empty or cut targets (dragoman check)"
+def _of_what_is_written(course: _Course) -> Iterator[str]:
+    """What is wrong with the content of the translations; the most serious first."""
+    health, unrelated = course.health, course.unrelated()
+    silent = unrelated and min(o.health.empty for o in course.late) >= _MANY
+    if silent or course.lasting(lambda h: h.empty, _SOME, _FEW):
+        yield f"{health.empty:.0%} of the translations are empty: look for empty or cut targets (dragoman check)"
+    if unrelated or course.lasting(lambda h: h.identical, _MANY, _SOME):
+        if health.identical >= _SOME:
+            yield (
+                f"{health.identical:.0%} of the translations are the same sentence: the decoder ignores the source; "
+                f"{_PAIRS}, then {_SLOWER}"
+            )
+        yield (
+            f"the translations fit their own sources no better than others ({health.free_accuracy:.0%} of the "
+            f"subwords right, {health.chance_accuracy:.0%} by chance): the decoder ignores the source; {_PAIRS}"
+        )
+    if course.lasting(lambda h: h.unknown, _SOME, _FEW):
+        yield (
+            f"{health.unknown:.0%} of the translations contain broken characters: look for text in a wrong encoding "
+            f"(dragoman check, --clean.characters)"
+        )
+    # Models do not copy only because they are early, so two validations are enough.
+    last_two = [health, *(o.health for o in course.before[-1:])]
+    if len(last_two) == 2 and health.sentences >= _ENOUGH and min(h.copied for h in last_two) >= _FEW:
+        yield (
+            f"{health.copied:.0%} of the translations copy their source: look for untranslated pairs (dragoman check, "
+            f"--clean.copies)"
+        )
 
 
-def _unknown(course: _Course) -> str | None:
-    if not course.lasting(lambda h: h.unknown, _SOME, _FEW):
-        return None
-    return (
-        f"{course.health.unknown:.0%} of the translations hold broken characters: look for text in a wrong encoding "
-        f"(dragoman check, --clean.characters)"
-    )
-
-
-def _copying(course: _Course) -> str | None:
-    # No model copies because it is young, so that two validations are enough.
-    last_two = [course.health, *(o.health for o in course.before[-1:])]
-    if len(last_two) < 2 or course.health.sentences < _ENOUGH or min(h.copied for h in last_two) < _FEW:
-        return None
-    return (
-        f"{course.health.copied:.0%} of the translations copy their source: look for untranslated pairs "
-        f"(dragoman check, --clean.copies)"
-    )
-
-
-def _looping(course: _Course) -> str | None:
-    if not course.lasting(lambda h: h.repeated, _MANY, _SOME):
-        return None
-    if course.now.valid_loss > course.best.valid_loss and course.now.train_loss < course.best.train_loss:
-        why, cure = "the text is too little for the model", "add text, or take a smaller model"
-    else:
-        why, cure = "the model is undertrained or the text too little", "train on, or add text"
-    return f"{course.health.repeated:.0%} of the translations repeat themselves: {why}; {cure}"
-
-
-def _wrong_length(course: _Course) -> str | None:
-    ratio = course.health.length_ratio
+def _of_how_it_is_written(course: _Course) -> Iterator[str]:
+    """What is wrong with the form of the translations, and with what the model has learned; the most serious first."""
+    now, best, health = course.now, course.best, course.health
+    if course.lasting(lambda h: h.repeated, _MANY, _SOME):
+        why, cure = "the model is undertrained or the text too small", "train longer, or add text"
+        if now.valid_loss > best.valid_loss and now.train_loss < best.train_loss:
+            why, cure = "the text is too small for the model", "add text, or choose a smaller model"
+        yield f"{health.repeated:.0%} of the translations repeat themselves: {why}; {cure}"
     if course.lasting(lambda h: 1.0 / max(h.length_ratio, 1e-9), 1.0 / _SHORT, 1.0 / _SHORT):
-        return (
-            f"the translations have {ratio:.0%} of the length of their references: look for targets that are cut "
-            f"short (dragoman check, --clean.ratio)"
+        yield (
+            f"the translations have {health.length_ratio:.0%} of the length of their references: look for targets "
+            f"that are cut short (dragoman check, --clean.ratio)"
         )
     if course.lasting(lambda h: h.length_ratio, _LONG, _LONG):
-        return (
-            f"the translations are {ratio:.1f} times as long as their references: look for targets with more than "
-            f"their source says (dragoman check, --clean.ratio)"
+        yield (
+            f"the translations are {health.length_ratio:.1f} times as long as their references: look for targets that "
+            f"say more than their source (dragoman check, --clean.ratio)"
         )
-    return None
-
-
-def _lost_alone(course: _Course) -> str | None:
-    health = course.health
-    if not course.lasting(lambda h: h.gap, _GAP, _GAP):
-        return None
-    return (
-        f"{health.forced_accuracy:.0%} of the subwords are right when the model is shown the reference, but only "
-        f"{health.free_accuracy:.0%} in its own translations: it leans on the target more than on the source; {_PAIRS}"
-    )
-
-
-def _overfitting(course: _Course) -> str | None:
-    now, best = course.now, course.best
+    if course.lasting(lambda h: h.gap, _GAP, _GAP):
+        yield (
+            f"{health.forced_accuracy:.0%} of the subwords are right when the model is shown the reference, but only "
+            f"{health.free_accuracy:.0%} in its own translations: it relies on the target more than on the source; "
+            f"{_PAIRS}"
+        )
     since = [o for o in course.before if o.step > best.step]
     risen = len(since) > 0 and min(o.valid_loss for o in (now, since[-1])) > _RISEN * best.valid_loss
     learned = now.train_loss < min(best.train_loss, now.valid_loss)
-    gained = now.health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
-    if not risen or not learned or gained:
-        return None
-    return (
-        f"the model learns the training text by heart: since step {best.step:,} the validation loss rose from "
-        f"{best.valid_loss:.2f} to {now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add "
-        f"text, raise model.dropout or take a smaller model"
-    )
-
-
-# The most serious first.
-_CHECKS: tuple[Callable[[_Course], str | None], ...] = (
-    _not_a_number,
-    _skipping,
-    _diverged,
-    _exploding,
-    _guessing,
-    _empty,
-    _ignoring,
-    _unknown,
-    _copying,
-    _looping,
-    _wrong_length,
-    _lost_alone,
-    _overfitting,
-)
+    gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
+    if risen and learned and not gained:
+        yield (
+            f"the model overfits: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} to "
+            f"{now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
+            f"model.dropout, or choose a smaller model"
+        )

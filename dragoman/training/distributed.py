@@ -1,7 +1,7 @@
-"""The processes of one run: one alone, or several that torchrun started (data parallelism).
+"""The processes of one run: a single one, or several that torchrun started (data parallelism).
 
-Every process sees its own batches of each step; gradients are summed by DistributedDataParallel, everything else that
-must be agreed on goes through `Processes`. Nothing here is configured: torchrun sets RANK, WORLD_SIZE, ….
+Each process computes its own batches of a step. DistributedDataParallel sums the gradients; `Processes` exchanges
+everything else. There is nothing to configure: torchrun sets RANK, WORLD_SIZE and LOCAL_RANK.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ import torch
 import torch.distributed as dist
 
 from dragoman.config import DragomanError
+from dragoman.runtime.console import say
 
 _Item = TypeVar("_Item")
 
-_PATIENCE = timedelta(hours=24)  # the others wait while the first one prepares the text; torchrun ends them if it dies
-_FIRST_WORD = 1.0  # seconds
-_MOST_WORDS = 200  # characters of what a library says
+_TIMEOUT = timedelta(hours=24)  # the others wait while the first prepares the text; torchrun stops them if it dies
+_SECONDS_TO_LEAVE = 1.0
+_LONGEST_REASON = 200  # characters of a library's message
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _LOST = re.compile(r"gloo|nccl|connection|peer|timed out|process group", re.IGNORECASE)
 
@@ -44,62 +45,67 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
-    def own(self, device: torch.device) -> torch.device:
-        """This process's device: of several GPUs, the one of its number.
+    def say(self, line: str) -> None:
+        """Print a line on stderr, once for all processes."""
+        if self.first:
+            say(line)
+
+    def device(self, chosen: torch.device) -> torch.device:
+        """The device of this process: of several GPUs, the one with its number.
 
         Raises:
-            DragomanError: all of them would take the same GPU, or there are more processes than GPUs.
+            DragomanError: all processes would take the same GPU, or there are more processes than GPUs.
         """
-        if self.size > 1 and device.type == "cuda":
-            if device.index is not None:
-                raise DragomanError(f"--device {device}: each process takes a GPU of its own; say --device cuda")
-            if self.local_rank >= torch.cuda.device_count():
-                raise DragomanError(
-                    f"process {self.rank} finds no GPU of its own, for this machine has {torch.cuda.device_count()}: "
-                    f"ask torchrun for as many processes with --nproc-per-node, or say --device cpu"
-                )
-            return torch.device("cuda", self.local_rank)
-        return device
+        if self.size == 1 or chosen.type != "cuda":
+            return chosen
+        if chosen.index is not None:
+            raise DragomanError(f"--device {chosen}: each process needs its own GPU; pass --device cuda")
+        if self.local_rank >= torch.cuda.device_count():
+            raise DragomanError(
+                f"process {self.rank} has no GPU, because this machine has only {torch.cuda.device_count()}: start "
+                f"that many processes (torchrun --nproc-per-node), or pass --device cpu"
+            )
+        return torch.device("cuda", self.local_rank)
 
-    def share(self, items: Sequence[_Item]) -> list[_Item]:
-        """The items that are this process's own."""
+    def shard(self, items: Sequence[_Item]) -> list[_Item]:
+        """The items that this process computes: every size-th."""
         return list(items[self.rank :: self.size])
 
-    def total(self, values: Sequence[float]) -> list[float]:
-        """The sums over all processes, of as many numbers as each one gives."""
+    def all_reduce(self, values: Sequence[float]) -> list[float]:
+        """The sum of each number over all processes."""
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64)
-        with losing_contact():
+        with explain_lost_process():
             dist.all_reduce(tensor)
         return tensor.tolist()
 
-    def collect(self, own: Sequence[_Item]) -> list[_Item]:
-        """What every process made of its share, in the order of the items before they were shared."""
+    def all_gather(self, own: Sequence[_Item]) -> list[_Item]:
+        """The results of all processes for their shards, in the order of the items before shard()."""
         if self.size == 1:
             return list(own)
         parts: list[list[_Item]] = [[] for _ in range(self.size)]
-        with losing_contact():
+        with explain_lost_process():
             dist.all_gather_object(parts, list(own))
         return [parts[i % self.size][i // self.size] for i in range(sum(map(len, parts)))]
 
-    def tell(self, value: _Item) -> _Item:
-        """The first process's value, in all of them."""
+    def broadcast(self, value: _Item) -> _Item:
+        """The first process's value."""
         if self.size == 1:
             return value
         box = [value]
-        with losing_contact():
+        with explain_lost_process():
             dist.broadcast_object_list(box, src=0)
         return box[0]
 
     def first_then_all(self, action: Callable[[], _Item]) -> _Item:
-        """Let the first process do something, then the others: they find what it left on disk.
+        """Run an action in the first process, then in the others, which find on disk what it left there.
 
         Raises:
-            DragomanError: the first process failed; the others leave quietly, it has the word.
+            DragomanError: the action failed in the first process; the others exit silently.
         """
         failure, result = None, None
         if self.first:
@@ -107,8 +113,8 @@ class Processes:
                 result = action()
             except DragomanError as error:
                 failure = error
-        if self.tell(failure is not None) and not self.first:
-            time.sleep(_FIRST_WORD)  # torchrun ends all when one ends
+        if self.broadcast(failure is not None) and not self.first:
+            time.sleep(_SECONDS_TO_LEAVE)  # torchrun stops all as soon as one exits, and the first has to report
             raise SystemExit(1)
         if failure is not None:
             raise failure
@@ -116,59 +122,52 @@ class Processes:
 
 
 @contextmanager
-def joined_processes() -> Iterator[Processes]:
-    """The processes that torchrun started, or one alone; contact ends with the block.
+def process_group() -> Iterator[Processes]:
+    """Join the processes that torchrun started, if it did; leave them when the block ends.
 
     Raises:
-        DragomanError: the others can't be reached.
+        DragomanError: the other processes can't be reached.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or "RANK" not in os.environ:
         yield Processes()
         return
-    _end_with_launcher()
+    _stop_with_launcher()
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if local_rank < torch.cuda.device_count():
-        torch.cuda.set_device(local_rank)  # before anything takes memory on the first one
-    with losing_contact():
-        dist.init_process_group(backend, timeout=_PATIENCE)
+        torch.cuda.set_device(local_rank)  # before anything takes memory on the first GPU
+    with explain_lost_process():
+        dist.init_process_group(backend, timeout=_TIMEOUT)
     try:
         yield Processes(int(os.environ["RANK"]), size, local_rank)
     except BaseException:
-        _leave_the_group()
+        # Do not wait long for processes that may be gone; but if the group's threads still run when Python exits,
+        # they may end the process with SIGABRT.
+        leaving = Thread(target=dist.destroy_process_group, daemon=True)
+        leaving.start()
+        leaving.join(_SECONDS_TO_LEAVE)
         raise
     dist.destroy_process_group()
 
 
-def _leave_the_group() -> None:
-    """End the group's threads after a failure, without waiting long for processes that may be gone.
-
-    Left alone, a thread that wants Python's lock while Python ends takes the whole process down with SIGABRT.
-    """
-    leaving = Thread(target=dist.destroy_process_group, daemon=True)
-    leaving.start()
-    leaving.join(_FIRST_WORD)
-
-
-def _end_with_launcher() -> None:
-    """Ask Linux for a SIGTERM when torchrun itself is killed: its processes would go on without it."""
-    if not sys.platform.startswith("linux"):
-        return
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _stop_with_launcher() -> None:
+    """Ask Linux for a SIGTERM if torchrun is killed; its processes would keep running without it."""
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager
-def losing_contact() -> Iterator[None]:
-    """Say in one sentence when another process is gone."""
+def explain_lost_process() -> Iterator[None]:
+    """Turn the backend's error about a lost process into one sentence."""
     try:
         yield
     except RuntimeError as error:
         if not _LOST.search(str(error)):
             raise
-        reason = str(error).strip().splitlines()[0][:_MOST_WORDS]
+        reason = str(error).strip().splitlines()[0][:_LONGEST_REASON]
         raise DragomanError(
-            f"process {os.environ.get('RANK', '0')} has lost contact with the other processes of this run ({reason}); "
-            f"see what the first to fail says; the same command continues from the last saved state"
+            f"process {os.environ.get('RANK', '0')} lost the connection to another process of this run ({reason}); "
+            f"read the message of the process that failed first; the same command resumes from the last saved state"
         ) from None

@@ -1,23 +1,18 @@
-"""What a run says: a live display or plain lines on stderr, `metrics.jsonl`, and TensorBoard."""
+"""What a run records and shows: `metrics.jsonl`, TensorBoard, and progress on stderr."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
-import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.record_writer import RecordWriter
+from torch.utils.tensorboard import SummaryWriter
 
 from dragoman.checkpoint import METRICS_FILE
 from dragoman.runtime.console import NowAndThen, say, silence
@@ -25,47 +20,49 @@ from dragoman.runtime.files import not_saved, write_atomically
 
 _TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
+_OF_VALIDATION = ("valid/", "health/")
 
 
 class Recorder:
-    """Records a run's numbers under its folder and shows them to whoever watches."""
+    """Records a run's numbers in its folder and shows them: on a terminal as a live display, otherwise as lines."""
 
-    def __init__(self, folder: Path, after_step: int = 0) -> None:
-        """Open the records.
+    def __init__(self, folder: Path | None, step: int = 0, validated: bool = False) -> None:
+        """Open the records, and remove from them what a resumed run will do again.
 
         Args:
-            folder: of the run.
-            after_step: forget what was recorded beyond this step; a resumed run does those steps again.
+            folder: of the run; None records and shows nothing, for all processes except the first.
+            step: the last step of the run so far.
+            validated: whether the validation of that step is done.
         """
+        self._folder = folder
+        if folder is None:
+            return
         self._path = folder / METRICS_FILE
         with self._saving():
-            self._forget(after_step)
+            kept = [line for line in self._recorded() if _is_kept(line, step, validated)]
+            write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
             self._metrics = self._path.open("a", encoding="utf-8")
-            self._tensorboard = _Events(folder / _TENSORBOARD_FOLDER, after_step + 1)
+            # TensorBoard forgets what earlier files contain from this step on.
+            self._tensorboard = SummaryWriter(folder / _TENSORBOARD_FOLDER, purge_step=step)
+            for line in kept:
+                if line["step"] == step:
+                    self._write_events(line)
         self._console = Console(stderr=True, highlight=False)
         self._live = self._console.is_terminal
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=self._console,
-            transient=True,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn())
+        self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=self._console, transient=True)
         self._task = self._progress.add_task("training", total=1.0, status="")
-        self._tell = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
+        self._report_sometimes = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
 
     def __enter__(self) -> Recorder:
-        """Start the live display, on a terminal."""
-        if self._live:
+        if self._folder and self._live:
             with _on_terminal():
                 self._progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop the display and close the records."""
+    def __exit__(self, *error: object) -> None:
+        if self._folder is None:
+            return
         if self._live:
             with _on_terminal():
                 self._progress.stop()
@@ -75,33 +72,56 @@ class Recorder:
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Write numbers, by TensorBoard tag, to metrics.jsonl (null where JSON has no such number) and TensorBoard."""
+        if self._folder is None:
+            return
         finite = {tag: value if math.isfinite(value) else None for tag, value in values.items()}
         with self._saving():
             self._metrics.write(json.dumps({"step": step} | finite) + "\n")
             self._metrics.flush()
-            self._tensorboard.record(step, values)
+            self._write_events({"step": step, **values})
 
     def show(self, step: int, status: str, done: float) -> None:
-        """Show how it goes: on the live display, or as a line every few seconds.
+        """Show a step: on the live display, or as a line every few seconds.
 
         Args:
-            step: number of the step.
-            status: loss, speed, …
-            done: part of the run that is done, 0 to 1; 0 where nobody knows.
+            step: its number.
+            status: loss, speed, ….
+            done: part of the run that is done, 0 to 1; 0 if the run has no limit.
         """
+        if self._folder is None:
+            return
         if self._live:
             with _on_terminal():
                 self._progress.update(self._task, description=f"step {step:,}", status=status, completed=done)
         else:
-            self._tell(f"step {step:,}  {status}")
+            self._report_sometimes(f"step {step:,}  {status}")
 
     def say(self, line: str) -> None:
-        """Print one line for people."""
+        """Print one line on stderr."""
+        if self._folder is None:
+            return
         if self._live:
             with _on_terminal():
                 self._console.print(line, markup=False, emoji=False)
         else:
             say(line)
+
+    def _recorded(self) -> Iterator[dict[str, Any]]:
+        """The records of the run so far, without lines that a crash left incomplete."""
+        if not self._path.is_file():
+            return
+        for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            with suppress(ValueError, RecursionError):
+                record = json.loads(line)
+                if isinstance(record, dict) and isinstance(record.get("step"), int):
+                    yield record
+
+    def _write_events(self, record: Mapping[str, Any]) -> None:
+        for tag, value in record.items():
+            if tag != "step":
+                number = math.nan if value is None else value
+                self._tensorboard.add_scalar(tag, number, record["step"])
+        self._tensorboard.flush()
 
     @contextmanager
     def _saving(self) -> Iterator[None]:
@@ -110,84 +130,17 @@ class Recorder:
         except OSError as error:
             raise not_saved(self._path, error, "what was recorded before is intact") from None
 
-    def _forget(self, after_step: int) -> None:
-        if not self._path.is_file():
-            return
-        kept = []
-        for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
-            try:
-                if json.loads(line)["step"] <= after_step:
-                    kept.append(line + "\n")
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # cut short by a crash
-        write_atomically(self._path, "".join(kept).encode())
+
+def _is_kept(record: Mapping[str, Any], step: int, validated: bool) -> bool:
+    """Whether a record is from before the point at which the run resumes."""
+    repeated = not validated and any(tag.startswith(_OF_VALIDATION) for tag in record)
+    return bool(record["step"] < step or (record["step"] == step and not repeated))
 
 
 @contextmanager
 def _on_terminal() -> Iterator[None]:
-    """Go on without a display where the terminal is gone."""
+    """Keep working without a display when the terminal is closed."""
     try:
         yield
     except OSError:
         silence(sys.stderr)
-
-
-class _Events:
-    """TensorBoard's file of a run.
-
-    Written at once, and not by a thread as SummaryWriter does: that one could tell nobody that the disk is full.
-    """
-
-    def __init__(self, folder: Path, first_step: int) -> None:
-        """Begin a file; TensorBoard forgets what earlier ones have from this step on."""
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns() // 1000}.{socket.gethostname()}.{os.getpid()}"
-        self._file = (folder / name).open("wb")
-        self._writer = RecordWriter(self._file)
-        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
-        start = SessionLog(status=SessionLog.START)
-        self._write(Event(wall_time=time.time(), step=first_step, session_log=start))
-
-    def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Write numbers, by tag."""
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()])
-        self._write(Event(wall_time=time.time(), step=step, summary=summary))
-
-    def _write(self, event: Event) -> None:
-        self._writer.write(event.SerializeToString())
-        self._writer.flush()
-
-    def close(self) -> None:
-        """End the file."""
-        self._file.close()
-
-
-class SilentRecorder(Recorder):
-    """Records and shows nothing: for all processes of a run but the first."""
-
-    def __init__(self) -> None:
-        """Open nothing."""
-
-    def __enter__(self) -> SilentRecorder:
-        """Begin."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End."""
-
-    def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Write nothing."""
-
-    def show(self, step: int, status: str, done: float) -> None:
-        """Show nothing."""
-
-    def say(self, line: str) -> None:
-        """Print nothing."""
-
-
-def clock(seconds: float) -> str:
-    """A duration as 4:05 or 1:04:05."""
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

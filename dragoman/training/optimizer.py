@@ -1,20 +1,22 @@
-"""Adam and the learning-rate schedules (section 5.3)."""
+"""Adam, the learning-rate schedules (section 5.3), and the moving average of the weights."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from dragoman.config import OptimizerConfig
 
 
 def learning_rate(config: OptimizerConfig, d_model: int, step: int, progress: float = 0.0) -> float:
-    """The learning rate of a step.
+    """Return the learning rate of a step.
 
     The paper's schedule is d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (equation 3), times lr_scale. The others
-    warm up linearly, too. "inverse-sqrt" reaches peak_lr at the end of the warm-up and then falls with the inverse
+    also warm up linearly. "inverse-sqrt" reaches peak_lr at the end of the warm-up and then falls with the inverse
     square root of the step. "linear" and "cosine" fall from peak_lr at the first step to zero at the end of the run;
     during the warm-up that is multiplied by step / warmup_steps.
 
@@ -47,3 +49,47 @@ def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Op
         weight_decay=config.weight_decay,
         fused=all(p.device.type in ("cpu", "cuda") for p in parameters),
     )
+
+
+class MovingAverage:
+    """Exponential moving average of a model's weights (Polyak and Juditsky, 1992; Morales-Brotons et al., 2024).
+
+    After each step, average ← d · average + (1 − d) · weights, where d is the smaller of the decay and
+    (1 + step) / (10 + step), so that the random initial weights are soon forgotten. With a decay of 0 nothing is kept.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        """Start from the model's current weights."""
+        self._decay = decay
+        self._weights: list[Tensor] = [p.detach() for p in model.parameters()] if decay else []
+        self.average: list[Tensor] = [weight.clone() for weight in self._weights]
+
+    def update(self, step: int) -> None:
+        """Include the weights after a step, counted from 1."""
+        if self.average:
+            torch._foreach_lerp_(self.average, self._weights, 1 - min(self._decay, (1 + step) / (10 + step)))
+
+    def restore(self, average: Sequence[Tensor]) -> None:
+        """Resume with the average of a saved run; if that kept none, start from the model's current weights.
+
+        Raises:
+            ValueError: it belongs to another model.
+        """
+        if self.average:
+            for own, saved in zip(self.average, average or self._weights, strict=True):
+                own.copy_(saved)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Give the model the averaged weights, and its own ones back when the block ends."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        for weight, average in zip(self._weights, self.average, strict=True):
+            own = weight.clone()
+            weight.copy_(average)
+            average.copy_(own)

@@ -1,45 +1,160 @@
-"""What a run needs to continue exactly: saved so that any crash leaves a whole one, and loaded with suspicion.
+"""Where a run stands, and how that is saved: any crash leaves a complete state, and a loaded one is not trusted.
 
-`checkpoints/state-SERIAL-SHA256.pt`: the name holds the first digits of the content's checksum, as torch.hub's do. The
-two newest are kept; the newest whole one wins.
+`checkpoints/state-SERIAL-SHA256.pt`: the name contains the first digits of the content's checksum, as torch.hub's do.
+The two newest are kept. A run resumes from the newest one that is intact.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Literal
 
 import filelock
 import torch
 
-from dragoman.checkpoint import CHANGES_FACT, CHECKPOINTS, LOCK_FILE, SETTINGS_FACT, VALID_FACT, ModelFolder
+from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
 from dragoman.config import DragomanError, TrainConfig, UnreadableError, differences
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
 from dragoman.runtime.files import make_folder, not_saved, settle
-from dragoman.training.progress import Progress
 
-_KEPT, _DIGITS = 2, 16
-_LAST_WORDS = 5.0  # seconds that a run which was just told to end may still hold its folder
-# Where a run lies and what it shows; its text is known by its content.
+_STATES_KEPT, _DIGITS = 2, 16
+_LOCK_SECONDS = 5.0  # that a run which was just told to stop may still hold its folder
+_LIMITS = ["max_minutes", "max_steps", "max_epochs"]
+# These do not change what a run learns: its text is identified by content.
 _WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "save_minutes", "log_every"]
 _WITHOUT_EFFECT += ["train", "valid", "test"]
-_LIMITS = ["max_minutes", "max_steps", "max_epochs"]
-_FREE = [*_LIMITS, *_WITHOUT_EFFECT]  # may change while a run continues
 _NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
 
 
+# ---- where a run stands
+
+
+@dataclass
+class Progress:
+    """Where a run stands; part of every saved state, under these names."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch already seen."""
+    part_of_epoch: float = 0.0
+    """The same as a part of the epoch, 0 to 1."""
+    accumulate: int = 0
+    """Batches whose gradients make one step, over all processes; settled when the run starts."""
+    piece_tokens: int = 0
+    """Batches of more padded tokens are computed in pieces, because memory is short; 0: never."""
+    tokens: int = 0
+    """Target tokens seen."""
+    seconds: float = 0.0
+    """Time spent training and validating."""
+    best_score: float = -math.inf
+    """Highest value of the metric (the loss counts negatively)."""
+    best_loss: float = math.inf
+    """Validation loss of the same model; decides between equal scores, such as an early model's BLEU of 0."""
+    lowest_loss: float = math.inf
+    """Lowest validation loss of all."""
+    best_step: int = 0
+    stale: int = 0
+    """Validations since the best one."""
+    validated: int = -1
+    """Step of the last validation; -1 before the first."""
+    skipped: int = 0
+    """Steps skipped because the loss or the gradient was out of bounds."""
+    skipped_in_a_row: int = 0
+    skipped_since: int = 0
+    """Steps skipped since the last validation."""
+    start_loss: float = 0.0
+    """Training loss of the first step."""
+    losses: list[float] = field(default_factory=list)
+    """Training loss of each step since the last validation, in nats per target token, smoothed as in training."""
+    norms: list[float] = field(default_factory=list)
+    """Norm of the gradient of each of these steps."""
+    changes: list[str] = field(default_factory=list)
+    """What changed while the run was stopped, in words."""
+    finished: bool = False
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """What a better model must exceed: the metric, and between equals the loss, counted negatively."""
+        return self.best_score, -self.best_loss
+
+    def start_next_epoch(self) -> None:
+        """Move to the first batch of the next epoch."""
+        self.epoch, self.batch, self.part_of_epoch = self.epoch + 1, 0, 0.0
+
+    def forget_best(self) -> None:
+        """Search for the best model anew."""
+        self.best_score, self.best_loss, self.lowest_loss = -math.inf, math.inf, math.inf
+        self.stale, self.validated, self.finished = 0, -1, False
+
+    def apply_changes(self, before: dict[str, Any], config: TrainConfig, new_text: bool, new_valid: bool) -> None:
+        """Forget what is meaningless with the settings and texts that the run resumes with.
+
+        Args:
+            before: settings of the run until now (asdict of a TrainConfig).
+            config: its settings from now on.
+            new_text: the training text has changed.
+            new_valid: the validation text has changed.
+        """
+        changed = {change.split(" was ")[0] for change in differences(before, asdict(config))}
+        groups = {name.split(".")[0] for name in changed}
+        if new_text or {"seed", "text", "clean"} & groups or "optimizer.batch_tokens" in changed:
+            self.start_next_epoch()  # the batches are different now
+        if "optimizer.accumulate" in changed:
+            self.accumulate = 0
+        if new_valid or {f"validation.{name}" for name in ("metric", "beam", "max_lines")} & changed:
+            self.forget_best()
+
+    def done(self, config: TrainConfig) -> float:
+        """Part of the run that is done, 0 to 1 and beyond; 0 if the run has no limit."""
+        return max(self._parts(config).values(), default=0.0)
+
+    def reached(self, config: TrainConfig) -> list[str]:
+        """The settings whose limit the run has reached."""
+        return [name for name, part in self._parts(config).items() if part >= 1.0]
+
+    def _parts(self, config: TrainConfig) -> dict[str, float]:
+        """Part of the run that is done, by each limit."""
+        done = {
+            "max_steps": float(self.step),
+            "max_minutes": self.seconds / 60,
+            "max_epochs": self.epoch + self.part_of_epoch,
+        }
+        return {name: value / limit for name, value in done.items() if (limit := getattr(config, name))}
+
+    def out_of_patience(self, config: TrainConfig) -> bool:
+        """Whether the run stops because too many validations in a row brought no improvement."""
+        return 0 < config.validation.patience <= self.stale
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call of Trainer.run ended."""
+
+    reason: Literal["limit", "patience", "interrupted", "already finished"]
+    progress: Progress
+    scores: dict[str, float]
+    """Of the kept model, on the validation text; empty if the run was interrupted."""
+    signal: int = 0
+    """The signal that interrupted the run, or arrived while it was finishing."""
+
+
+# ---- saved states
+
+
 def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Write the state of a run: tensors, numbers, texts, lists and dicts.
+    """Write the state of a run: tensors, numbers, strings, lists and dicts.
 
     Raises:
-        DragomanError: it can't be written; the state before is intact.
+        DragomanError: it can't be written; the previous state is intact.
     """
     place = folder / CHECKPOINTS
     make_folder(place)
@@ -47,23 +162,23 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
     partial = place / "state.partial"
     try:
         with partial.open("wb") as file:
-            hashing = _Hashing(file)
-            torch.save(state, hashing)  # type: ignore[arg-type]
-            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{hashing.digest.hexdigest()[:_DIGITS]}.pt"
+            torch.save(state, file)
+            file.flush()
+            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{_digest(partial)}.pt"
             settle(file, partial, place / name)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         partial.unlink(missing_ok=True)
         raise not_saved(place / "state", error, "what was saved before is intact" if before else "") from None
-    for old in before[: -_KEPT + 1]:
+    for old in before[: -_STATES_KEPT + 1]:
         old.unlink(missing_ok=True)
 
 
 def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, Any] | None:
-    """The newest whole state of a run, or None where nothing was saved.
+    """Load the newest intact state of a run; None if nothing was saved.
 
     Args:
         folder: of the run.
-        report: told when the newest one is damaged.
+        report: receives a line for each damaged state.
 
     Raises:
         DragomanError: all of them are damaged.
@@ -73,126 +188,36 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
     for path in reversed(states):
         try:
             return _load(path)
-        except Exception as error:  # there is nothing that torch.load would not raise
+        except Exception as error:  # torch.load may raise anything
             gone = isinstance(error, FileNotFoundError | IsADirectoryError)
             if is_out_of_memory(error) or (isinstance(error, OSError) and not gone):
-                reason = "too little memory" if is_out_of_memory(error) else getattr(error, "strerror", None) or error
+                reason = "out of memory" if is_out_of_memory(error) else getattr(error, "strerror", None) or error
                 raise UnreadableError(f"{path}: can't be read ({reason}); what was saved is still there") from None
-            report(f"{path}: damaged; going on from the state before it")
+            report(f"{path}: damaged; resuming from the state before it")
     if states:
-        raise DragomanError(f"{states[-1]}: damaged, and no whole state is left; begin again with --restart")
+        raise DragomanError(f"{states[-1]}: damaged, and no intact state is left; start again with --restart")
     return None
 
 
-def has_whole_model(folder: Path, report: Report) -> bool:
-    """Whether the model that a run kept is still there, and whole.
-
-    Args:
-        folder: of the run.
-        report: told what is the matter.
-
-    Raises:
-        UnreadableError: it can't be read now, so that nobody knows.
-    """
-    try:
-        ModelFolder.load(folder)
-    except UnreadableError:
-        raise
-    except DragomanError as error:
-        report(f"{error}; going on without it, from the state of the run")
-        return False
-    return True
-
-
-@contextmanager
-def taking_up(folder: Path) -> Iterator[None]:
-    """Say what is the matter where the state of a run, which is whole, can't be taken up.
-
-    Raises:
-        DragomanError: memory is short, or something in the state is missing or of another kind.
-    """
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        if is_out_of_memory(error):
-            raise DragomanError(f"{folder}: too little memory to take the run up again; make room") from None
-        raise DragomanError(
-            f"{folder}: holds a run of another version of Dragoman; choose another --out, or begin again with --restart"
-        ) from None
-
-
-def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
-    """What a run goes on with that it did not begin with, in words, where that makes another model of it.
-
-    More room does so where the schedule falls towards the end.
-
-    Args:
-        state: of the run that was saved.
-        identity: of the model that is asked for (ModelFolder.identity).
-        config: of the run that is asked for.
-        text: fingerprint of its training text.
-
-    Raises:
-        DragomanError: the run is not the one that was saved, and nobody has accepted that.
-    """
-    if state["identity"] != identity:
-        raise DragomanError(
-            f"{config.out}: holds a run with a model of another shape or other subwords; choose another --out, or "
-            f"begin again with --restart"
-        )
-    changes = differences(state["settings"], asdict(config), _FREE)
-    if state["text"] != text:
-        changes.append("the training text is another")
-    if changes and not config.accept_changes:
-        raise DragomanError(
-            f"{config.out}: holds a run with other settings ({'; '.join(changes)}); choose another --out, continue "
-            f"all the same with --accept-changes, or begin again with --restart"
-        )
-    if config.optimizer.schedule in ("linear", "cosine"):
-        changes += differences({name: state["settings"][name] for name in _LIMITS}, asdict(config))
-    return changes if state["progress"]["step"] else []
-
-
-def facts_of_run(config: TrainConfig, progress: Progress, valid: str, device: str) -> dict[str, Any]:
-    """What is told of a whole run with its model.
-
-    Args:
-        config: of the run.
-        progress: where it ended.
-        valid: fingerprint of the validation text.
-        device: what it ran on, in words.
-    """
-    facts = {"steps": progress.step, "minutes": round(progress.seconds / 60, 1), "on": device}
-    facts |= {SETTINGS_FACT: settings_digest(config), VALID_FACT: valid}
-    return facts | ({CHANGES_FACT: "; ".join(progress.changes)} if progress.changes else {})
-
-
-def settings_digest(config: TrainConfig) -> str:
-    """SHA-256 of what the settings of a run say, but for its seed: the same for runs that may be averaged."""
-    settings = {
-        name: value for name, value in asdict(config).items() if name not in (*_WITHOUT_EFFECT, "seed", "from_")
-    }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
 def list_states(folder: Path) -> list[Path]:
-    """The states that a run keeps, oldest first."""
+    """The saved states of a run, oldest first."""
     return sorted((p for p in (folder / CHECKPOINTS).glob("state-*.pt") if _NAME.fullmatch(p.name)), key=_serial)
 
 
 def _serial(path: Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    return int(match[1])
+    return int(path.name.split("-")[1])
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _digest(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    match = _NAME.fullmatch(path.name)
-    if match is None or digest.hexdigest()[:_DIGITS] != match[2]:
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _load(path: Path) -> dict[str, Any]:
+    if _digest(path) != path.stem.split("-")[2]:
         raise ValueError("its checksum differs")
     state = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(state, dict):
@@ -200,26 +225,52 @@ def _load(path: Path) -> dict[str, Any]:
     return state
 
 
-class _Hashing:
-    """A file that computes the checksum of what is written to it."""
+# ---- resuming
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.digest = hashlib.sha256()
-        self._file = file
 
-    def write(self, content: bytes) -> int:
-        """Write, as a file does."""
-        self.digest.update(content)
-        return self._file.write(content)
+def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
+    """List in words what a run resumes with that it did not start with, where that makes a different model.
 
-    def flush(self) -> None:
-        """Flush, as a file does."""
-        self._file.flush()
+    A higher limit does so if the schedule falls towards the end of the run.
+
+    Args:
+        state: of the saved run.
+        identity: of the requested model (ModelFolder.identity).
+        config: of the requested run.
+        text: fingerprint of its training text.
+
+    Raises:
+        DragomanError: this is not the saved run, and the changes are not accepted.
+    """
+    if state["identity"] != identity:
+        raise DragomanError(
+            f"{config.out}: contains a run with another model shape or other subwords; choose another --out, or start "
+            f"again with --restart"
+        )
+    changes = differences(state["settings"], asdict(config), [*_LIMITS, *_WITHOUT_EFFECT])
+    if state["text"] != text:
+        changes.append("the training text has changed")
+    if changes and not config.accept_changes:
+        raise DragomanError(
+            f"{config.out}: contains a run with other settings ({'; '.join(changes)}); choose another --out, resume "
+            f"with these settings by --accept-changes, or start again with --restart"
+        )
+    if config.optimizer.schedule in ("linear", "cosine"):
+        changes += differences({name: state["settings"][name] for name in _LIMITS}, asdict(config))
+    return changes if state["progress"]["step"] else []
+
+
+def settings_digest(config: TrainConfig) -> str:
+    """SHA-256 of a run's settings except its seed: the same for runs whose models may be averaged."""
+    settings = {
+        name: value for name, value in asdict(config).items() if name not in (*_WITHOUT_EFFECT, "seed", "from_")
+    }
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; the system lets go of it when the process ends, however it ends.
+    """Hold a run's folder; the system releases it when the process ends, for whatever reason.
 
     Raises:
         DragomanError: another process holds it.
@@ -227,10 +278,10 @@ def run_lock(folder: Path) -> Iterator[None]:
     make_folder(folder)
     lock = filelock.FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=_LAST_WORDS)
+        lock.acquire(timeout=_LOCK_SECONDS)
     except filelock.Timeout:
         raise DragomanError(
-            f"{folder}: another process is training in this folder; wait for it or stop it, or choose another --out"
+            f"{folder}: another process is training in this folder; wait for it, stop it, or choose another --out"
         ) from None
     try:
         yield

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that is closed ask a run to stop after the present step, so that it can save first."""
+"""Ctrl-C, SIGTERM and a closed terminal stop a run after the current step, so that it can save its state."""
 
 from __future__ import annotations
 
@@ -7,51 +7,46 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType, TracebackType
+from types import FrameType
 
 _HANGUP = getattr(signal, "SIGHUP", 0)  # Windows has none
 
 
 class StopRequest:
-    """Within `with StopRequest() as stop:`, `stop.signal` is SIGINT or SIGTERM once one was received, or else 0.
+    """Within `with StopRequest() as stop:`, `stop.signal` is SIGINT or SIGTERM after one was received, before that 0.
 
-    A second one interrupts at once. A hang-up counts as SIGTERM, unless it was to be ignored (nohup), and never as a
-    second signal, because shell and kernel send one each. Outside the main thread nothing is caught, because Python
-    can't there.
+    A second signal interrupts at once. A hang-up counts as SIGTERM, unless the process ignores it (nohup), and never
+    as a second signal, because shell and kernel send one each. Outside the main thread Python can't catch signals.
     """
 
-    def __init__(self, tell: Callable[[], None] = lambda: None, echo: float = 0.0) -> None:
-        """Begin with no request.
+    def __init__(self, notify: Callable[[], None] = lambda: None, echo_seconds: float = 0.0) -> None:
+        """Prepare to listen.
 
         Args:
-            tell: called at the first signal; a step may take long.
-            echo: seconds within which a second signal is still the first one; torchrun passes on what the terminal
-                has already sent to every process.
+            notify: called at the first signal, because the current step may take long.
+            echo_seconds: a second signal within this time counts as the first one; torchrun repeats to its processes
+                what the terminal has already sent them.
         """
-        self._tell, self._echo = tell, echo
+        self._notify, self._echo_seconds = notify, echo_seconds
         self.signal = 0
         self._received = 0.0
         self._previous: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
-        """Listen."""
         if threading.current_thread() is threading.main_thread():
             for number in filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)):
                 if number != _HANGUP or signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._receive)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop listening."""
+    def __exit__(self, *error: object) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if not self.signal:
             self.signal, self._received = signal.SIGTERM if number == _HANGUP else number, time.monotonic()
-            with suppress(RuntimeError):  # the signal came while something else was printed
-                self._tell()
-        elif number != _HANGUP and time.monotonic() - self._received >= self._echo:
+            with suppress(RuntimeError):  # the signal interrupted another print
+                self._notify()
+        elif number != _HANGUP and time.monotonic() - self._received >= self._echo_seconds:
             raise KeyboardInterrupt

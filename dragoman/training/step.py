@@ -1,8 +1,8 @@
-"""One step: the gradients of some batches, normalised by their target tokens, then Adam (section 5.3).
+"""One training step: the gradient of some batches, normalised by their target tokens, then Adam (section 5.3).
 
-A step is the same whatever computes it: alone or shared among processes, whole batches or pieces of them where memory
-is short. The random numbers of a batch are drawn from a seed of its own, so dropout depends on nothing else either,
-but for pieces: they draw other numbers than the whole batch would.
+A step gives the same result in one process or in several, and in whole batches or in pieces of them where memory is
+short. Each batch seeds its own random numbers, so dropout does not depend on the other batches either. Only pieces draw
+other random numbers than the whole batch would.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,86 +24,78 @@ from dragoman.model.transformer import Transformer
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
 from dragoman.text.batches import Batch
-from dragoman.training.distributed import Processes, losing_contact
+from dragoman.training.distributed import Processes, explain_lost_process
 from dragoman.training.loss import TrainingObjective
-from dragoman.training.moving_average import MovingAverage
-from dragoman.training.optimizer import build_optimizer
+from dragoman.training.optimizer import MovingAverage, build_optimizer
 
 
 @dataclass(frozen=True)
-class Share:
-    """One process's part of a step."""
+class StepBatches:
+    """What one process computes in a step."""
 
     batches: list[tuple[int, Batch]]
-    """Its batches, each with the seed of its random numbers; empty where there are more processes than batches."""
+    """Its batches, each with its random seed; empty if there are more processes than batches."""
     num_tokens: int
     """Target tokens of the whole step, over all processes."""
     filler: Batch | None = None
-    """Any batch, to keep step with the others where this process has none."""
+    """Any batch, with which a process without batches takes part in the exchange of gradients."""
 
 
 class Stepper:
-    """Makes steps with one model and keeps its optimizer."""
+    """Makes training steps with one model; owns its optimizer and the moving average of its weights."""
 
     def __init__(self, model: Transformer, config: TrainConfig, bf16: bool, processes: Processes) -> None:
-        """Get ready.
-
-        Args:
-            model: on its device, with the same weights in every process.
-            config: of the run.
-            bf16: compute matrix products in bf16.
-            processes: that share each step.
-        """
+        """Build the optimizer; the model is on its device, with the same weights in every process."""
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, config.optimizer)
         self.average = MovingAverage(model, config.optimizer.ema_decay)
         self.piece_tokens = 0
-        """Larger batches are computed in pieces of at most so many padded tokens; 0: none is."""
+        """Larger batches are computed in pieces of at most this many padded tokens; 0: batches stay whole."""
         self._model, self._bf16, self._processes = model, bf16, processes
         self._clip = config.optimizer.clip_norm or math.inf
         self._objective = TrainingObjective(model, config.optimizer.label_smoothing, config.optimizer.r_drop)
         self._parallel: DistributedDataParallel | None = None
         if processes.size > 1:
             ids = [self.device] if self.device.type == "cuda" else None
-            with losing_contact(), warnings.catch_warnings():
+            with explain_lost_process(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # what replaces broadcast_buffers is newer than 2.6
                 self._parallel = DistributedDataParallel(self._objective, ids, broadcast_buffers=False)
 
     def restore(self, optimizer: dict[str, Any]) -> None:
-        """Take up what Adam knew; how it is set is as the run is set now.
+        """Restore Adam's moments; its settings come from the current config.
 
         Raises:
-            ValueError: it is of another model.
+            ValueError: they belong to another model.
         """
         groups = zip(self.optimizer.param_groups, optimizer["param_groups"], strict=True)
         own = [group | {"params": saved["params"]} for group, saved in groups]
         self.optimizer.load_state_dict(optimizer | {"param_groups": own})
 
-    def gradients(self, share: Share, report: Report) -> tuple[float, float]:
-        """Leave the gradient of a step in the parameters, clipped.
+    def gradients(self, step: StepBatches, report: Report) -> tuple[float, float]:
+        """Compute the clipped gradient of a step and leave it in the parameters.
 
         Args:
-            share: what this process has to do.
-            report: told when memory ran out and batches are cut from now on.
+            step: what this process has to compute.
+            report: receives a line if memory runs out and batches are cut into pieces from now on.
 
         Returns:
             This process's part of the loss, in nats per target token of the whole step; and the norm of the whole
-            gradient before it was clipped, the same in every process.
+            gradient before clipping, the same in every process.
 
         Raises:
-            DragomanError: memory is too short for a single sentence, or another process is gone.
+            DragomanError: memory is too small for a single sentence, or another process is gone.
         """
         self._model.train()
         loss: Tensor | None = None
         while loss is None:
             try:
-                with losing_contact():
-                    loss = self._accumulate(share)
+                with explain_lost_process():
+                    loss = self._accumulate(step)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-            if loss is None:  # outside the handler, which holds on to the tensors of the failed attempt
-                self._cut([batch for _, batch in share.batches])
+            if loss is None:  # outside the handler, which keeps the tensors of the failed attempt alive
+                self._use_smaller_pieces([batch for _, batch in step.batches])
                 report(f"out of memory: batches are computed in pieces of {self.piece_tokens:,} tokens from now on")
         parameters = list(self._model.parameters())
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
@@ -112,66 +104,60 @@ class Stepper:
         return float(loss), float(norm)
 
     def apply(self, rate: float) -> None:
-        """Let Adam use the gradients, with this learning rate."""
+        """Update the weights with Adam at this learning rate, and drop the gradients."""
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
-        self.forget()
+        self.drop_gradients()
 
-    def forget(self) -> None:
+    def drop_gradients(self) -> None:
         """Drop the gradients."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def try_out(self, batch: Batch) -> None:
-        """Compute the gradient of one batch and forget it, with room taken for what Adam will keep.
+    def try_batch(self, batch: Batch) -> None:
+        """Compute the gradient of one batch and drop it, with memory reserved for Adam's moments.
 
         Raises:
-            RuntimeError: memory ran out (is_out_of_memory).
+            RuntimeError: out of memory (is_out_of_memory).
         """
         self._model.train()
         fresh = not self.optimizer.state
-        room = [torch.empty_like(p) for p in self._model.parameters() for _ in range(2)] if fresh else []
+        reserved = [torch.empty_like(p) for p in self._model.parameters() for _ in range(2)] if fresh else []
         try:
             torch.manual_seed(0)
             self._loss(batch, self._objective).backward()  # type: ignore[no-untyped-call]
         finally:
-            self.forget()
-            del room
+            self.drop_gradients()
+            del reserved
 
-    def _accumulate(self, share: Share) -> Tensor:
+    def _accumulate(self, step: StepBatches) -> Tensor:
         """Sum of this process's losses over the step's tokens; gradients summed over all processes."""
         total = torch.zeros((), device=self.device)
-        weight = 1.0 / share.num_tokens
+        weight = 1.0 / step.num_tokens
         pieces: list[tuple[int | None, Batch]] = []
-        for seed, batch in share.batches:
+        for seed, batch in step.batches:
             beginning, *others = batch.pieces(self.piece_tokens)
             pieces += [(seed, beginning), *((None, piece) for piece in others)]
-        if share.filler is not None:
-            pieces, weight = [(0, share.filler)], 0.0
+        if step.filler is not None:
+            pieces, weight = [(0, step.filler)], 0.0
         for number, (start, piece) in enumerate(pieces, start=1):
             if start is not None:
                 torch.manual_seed(start)
-            with self._silence(unless=number == len(pieces)):
+            last = number == len(pieces)  # only the last piece exchanges gradients
+            with nullcontext() if last or self._parallel is None else self._parallel.no_sync():
                 loss = self._loss(piece, self._parallel or self._objective) * weight
                 # DistributedDataParallel averages over the processes; the sum is wanted.
                 (loss * self._processes.size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
 
-    def _silence(self, unless: bool) -> AbstractContextManager[None]:
-        """Only the last piece exchanges gradients."""
-        if unless or self._parallel is None:
-            return nullcontext()
-        return self._parallel.no_sync()
-
     def _loss(self, batch: Batch, objective: Callable[..., Tensor]) -> Tensor:
         ids = (torch.from_numpy(x).to(self.device) for x in (batch.source, batch.target_input, batch.target_output))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
             return objective(*ids)
 
-    def _cut(self, batches: list[Batch]) -> None:
-        """Compute smaller pieces from now on."""
-        self.forget()
+    def _use_smaller_pieces(self, batches: list[Batch]) -> None:
+        self.drop_gradients()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         size = max(batch.padded_tokens for batch in batches)
@@ -181,19 +167,19 @@ class Stepper:
 
 
 def halved(tokens: int, longest: int) -> int:
-    """Half a budget of padded tokens, as long as that holds a sentence of this length.
+    """Half a budget of padded tokens, but at least one sentence of the longest length.
 
     Raises:
-        DragomanError: it does not.
+        DragomanError: the budget is not more than that already.
     """
     if tokens <= longest:
         raise DragomanError(
-            f"out of memory with a single sentence of {longest:,} subwords: take a smaller model or "
-            f"vocabulary, or lower text.max_length"
+            f"out of memory on a single sentence of {longest:,} subwords: choose a smaller model or vocabulary, or "
+            f"lower text.max_length"
         )
     return max(tokens // 2, longest)
 
 
 def batch_seed(seed: int, epoch: int, number: int) -> int:
-    """Where the random numbers of one batch of a run begin."""
+    """Random seed of one batch of a run."""
     return int(np.random.SeedSequence((seed, epoch, number)).generate_state(1, np.uint64)[0] >> np.uint64(1))
