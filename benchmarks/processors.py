@@ -36,7 +36,7 @@ from dragoman.runtime.allocator import keep_freed_memory
 from dragoman.runtime.device import use_bf16
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes
-from dragoman.training.step import Share, Stepper
+from dragoman.training.step import StepBatches, Stepper
 
 RESULT = Path(__file__).parent / "results" / "processors.json"
 PROCESSORS = {
@@ -120,7 +120,7 @@ def training_speed(work: Work, bf16: bool) -> float:
     stepper = Stepper(random_model(work), config, bf16, Processes())
 
     def step() -> None:
-        stepper.gradients(Share([(1, batch)], batch.num_tokens), print)
+        stepper.gradients(StepBatches([(1, batch)], batch.num_tokens), print)
         stepper.apply(1e-4)
 
     return rate(step, batch.num_tokens, work.seconds)

@@ -15,7 +15,7 @@ from dragoman.config import ModelConfig, OptimizerConfig, TrainConfig
 from dragoman.runtime.allocator import keep_freed_memory
 from dragoman.text.batches import Batch
 from dragoman.training.distributed import Processes
-from dragoman.training.step import Share, Stepper
+from dragoman.training.step import StepBatches, Stepper
 from peers.batches import BETAS, CLIP_NORM, EPSILON, LABEL_SMOOTHING, LEARNING_RATE, Arrays, read_batches
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession
@@ -65,7 +65,7 @@ def prepare_training(request: Message) -> MeasuringProducts:
 
     def step(arrays: Arrays) -> None:
         batch = Batch(arrays.source, arrays.target_input, arrays.target_output)
-        stepper.gradients(Share([(1, batch)], batch.num_tokens), print)
+        stepper.gradients(StepBatches([(1, batch)], batch.num_tokens), print)
         stepper.apply(LEARNING_RATE)
 
     facts = {"versions": _VERSIONS, "parameters": model.num_parameters}

@@ -26,10 +26,10 @@ from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.dataset import TokenStore
 from dragoman.text.preprocess import PreparedText, prepare_text
-from dragoman.training.data_loader import Shares
+from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
 from dragoman.training.optimizer import learning_rate
-from dragoman.training.progress import Progress
+from dragoman.training.run_state import Progress
 from peers.batches import Arrays, write_batches
 from peers.dragoman_worker import product_rate
 from peers.learning import SEED, end_with_parent
@@ -110,10 +110,10 @@ def learning_rates(config: TrainConfig) -> list[float]:
 
 def planned_batches(store: TokenStore, config: TrainConfig) -> Iterator[Arrays]:
     """The batch of each step of a run, epoch after epoch, as its trainer gets them."""
-    shares, progress = Shares(store, config, Processes()), Progress()
-    shares.settle(progress)
-    for share in shares.following(progress):
-        ((_, batch),) = share.batches
+    loader, progress = DataLoader(store, config, Processes()), Progress()
+    loader.settle_accumulation(progress)
+    for step in loader.steps(progress):
+        ((_, batch),) = step.batches
         yield Arrays(batch.source, batch.target_input, batch.target_output)
         progress.step += 1
 

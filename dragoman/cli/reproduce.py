@@ -22,8 +22,8 @@ from dragoman.evaluation.scores import METRICS
 from dragoman.runtime.console import say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import make_folder, write_atomically
-from dragoman.train import rehearse_training, train
-from dragoman.training.dry_run import ImaginedText, Rehearsal, rehearse
+from dragoman.train import dry_run_training, train
+from dragoman.training.dry_run import DryRun, SyntheticText, dry_run
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def reproduce(config: ReproduceConfig) -> int:
     out, seeds = Path(config.out), [int(seed) for seed in config.seeds] or recipe.seeds
     say(recipe.about)
     if config.dry_run:
-        print("\n".join(_rehearse(recipe, config, seeds[0]).lines()))
+        print("\n".join(_dry_run(recipe, config, seeds[0]).lines()))
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
@@ -131,7 +131,7 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     say(f"all of it is in {out / 'results.md'} and {out / 'results.json'}")
 
 
-def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
+def _dry_run(recipe: Recipe, config: ReproduceConfig, seed: int) -> DryRun:
     """What training would take, with the text or without."""
     missing = recipe.missing(config.data)
     with tempfile.TemporaryDirectory() as folder:
@@ -140,11 +140,11 @@ def _rehearse(recipe: Recipe, config: ReproduceConfig, seed: int) -> Rehearsal:
         place = Path(config.out, f"seed-{seed}") if not missing else Path(folder)
         training = _plan(recipe, config, settings, place, seed).to_train
     if not missing:
-        return rehearse_training(training)
+        return dry_run_training(training)
     if not {"pairs", "length"} <= recipe.imagined.keys():
         raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download} --out {config.data}")
     pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
     say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
-    text = ImaginedText(pairs, length, training.text.max_length, words)
+    text = SyntheticText(pairs, length, training.text.max_length, words)
     shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
-    return rehearse(training, shape, text, choose_device(config.device), say)
+    return dry_run(training, shape, text, choose_device(config.device), say)

@@ -299,7 +299,7 @@ def _of_training(course: _Course) -> Iterator[str]:
     """What is wrong with loss and gradient; the most serious first."""
     now, best, health = course.now, course.best, course.health
     if not math.isfinite(now.valid_loss):
-        yield f"the validation loss has become NaN or infinite, and the model is lost; {_SLOWER} and start again"
+        yield f"the validation loss has become NaN (or infinite), and the model is lost; {_SLOWER} and start again"
     steps = now.step - (course.before[-1].step if course.before else 0)
     if now.skipped >= max(2, _SKIPPED * steps):
         yield f"{now.skipped:,} of the last {steps:,} steps were skipped (loss or gradient out of bounds): {_SLOWER}"
@@ -385,7 +385,7 @@ def _of_how_it_is_written(course: _Course) -> Iterator[str]:
     gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
     if risen and learned and not gained:
         yield (
-            f"the model overfits: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} to "
+            f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} to "
             f"{now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
             f"model.dropout, or choose a smaller model"
         )

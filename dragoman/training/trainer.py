@@ -214,9 +214,10 @@ class Trainer:
             name = "lr_scale" if optimizer.schedule == "paper" else "peak_lr"
             raise DragomanError(
                 f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row (step "
-                f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): start again with --restart and a lower --optimizer."
-                f"{name.replace('_', '-')} than {getattr(optimizer, name):g}, or with more --optimizer.warmup-steps "
-                f"than {optimizer.warmup_steps:,}; {best if self._kept_scores else 'no model was good enough to keep'}"
+                f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): start again with --restart and a lower "
+                f"--optimizer.{name.replace('_', '-')} than {getattr(optimizer, name):g}, or with more "
+                f"--optimizer.warmup-steps than {optimizer.warmup_steps:,}; "
+                f"{best if self._kept_scores else 'no model was good enough to keep'}"
             )
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:

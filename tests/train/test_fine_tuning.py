@@ -145,7 +145,7 @@ def test_too_little_memory_is_one_sentence_wherever_it_shows(
         raise error
 
     monkeypatch.setattr("dragoman.train.Trainer", fail)
-    assert "too little memory" in complaint(run(text, tmp_path / "out", "--max-steps", 5))
+    assert "not enough memory" in complaint(run(text, tmp_path / "out", "--max-steps", 5))
 
 
 @pytest.mark.parametrize(

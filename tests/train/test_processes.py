@@ -36,7 +36,7 @@ class Pretended(Processes):
 
     others: Any = None
 
-    def collect(self, own: Sequence[Any]) -> list[Any]:
+    def all_gather(self, own: Sequence[Any]) -> list[Any]:
         if self.others is None:
             return list(own)
         parts = [list(own), self.others][:: 1 if self.rank == 0 else -1]
@@ -54,9 +54,9 @@ def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: 
 
     @dataclass(frozen=True)
     class Listening(Pretended):
-        def collect(self, own: Sequence[Any]) -> list[Any]:
+        def all_gather(self, own: Sequence[Any]) -> list[Any]:
             halves.append(list(own))
-            return super().collect(own) + [("", [])] * (len(pairs) - len(own))
+            return super().all_gather(own) + [("", [])] * (len(pairs) - len(own))
 
     for rank in range(2):
         build_validate(config, folder, pairs, Listening(rank, 2))(folder.model, False)
@@ -149,7 +149,7 @@ def test_two_processes_train_as_one(text: Path, tmp_path: Path, run: Callable[..
     assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 4).code == 0
     said = finish(two)
     assert "a step has 4 batches, shared by 2 processes" in said
-    for line in ("finished: the model in", "step 50: valid loss", "training text:"):  # from the first process alone
+    for line in ("finished; the model in", "step 50: valid loss", "training text:"):  # from the first process alone
         assert said.count(line) == 1
     equal_numbers(tmp_path / "one", tmp_path / "two", 50)
     assert len(list((tmp_path / "two" / "tensorboard").iterdir())) == 1

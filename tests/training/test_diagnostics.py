@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from dragoman.config import OptimizerConfig, TrainConfig
-from dragoman.training.diagnostics import Health, Observation, diagnose, out_of_bounds
+from dragoman.training.diagnostics import Health, Observation, diagnose
 
 GOOD = Health(1000, 0.6, 0.55, 0.14, 1.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.8)
 UNRELATED = replace(GOOD, forced_accuracy=0.3, free_accuracy=0.2, chance_accuracy=0.2)
@@ -115,7 +115,7 @@ def test_a_single_bad_validation_is_no_illness() -> None:
 def test_a_loss_that_is_no_number(loss: float) -> None:
     text = diagnose(observe([5.0, loss]))
     assert text is not None
-    assert "no number" in text
+    assert "has become NaN" in text
     assert "optimizer.peak_lr" in text
     assert diagnose(observe([loss, 4.0, 3.0])) is None  # it was, and is over
 
@@ -123,7 +123,7 @@ def test_a_loss_that_is_no_number(loss: float) -> None:
 def test_skipped_steps() -> None:
     text = diagnose(observe(FALLING, skipped=5))
     assert text is not None
-    assert text.startswith("5 of the last 500 steps were left out")
+    assert text.startswith("5 of the last 500 steps were skipped")
     assert diagnose(observe(FALLING, skipped=4)) is None
     assert diagnose(observe(FALLING, every=20, skipped=1)) is None  # one bad batch
     assert diagnose(observe([5.0], skipped=500)) is not None
@@ -133,13 +133,13 @@ def test_a_loss_that_went_up() -> None:
     lost = replace(GOOD, forced_accuracy=0.1, free_accuracy=0.05)
     text = diagnose(observe([5.0, 3.1, 7.0], [GOOD, GOOD, lost]))
     assert text is not None
-    assert text.startswith("the validation loss went up from 3.10 (step 1,000) to 7.00")
+    assert text.startswith("training diverges: the validation loss rose from 3.10 (step 1,000) to 7.00")
     assert "lower the learning rate" in text
 
 
 def test_a_loss_that_went_up_at_the_cost_of_accuracy_is_no_overfitting() -> None:
     course = observe([5.0, 3.1, 7.0], spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44)), train_loss=3.0)
-    assert "went up" in str(diagnose(course))
+    assert "diverges" in str(diagnose(course))
     kept = replace(course[-1], health=replace(GOOD, forced_accuracy=0.46))
     assert diagnose([*course[:-1], kept]) is None
 
@@ -149,7 +149,7 @@ def test_a_validation_that_failed_is_not_the_best_one() -> None:
 
 
 def test_a_loss_that_went_up_together_with_the_training_loss() -> None:
-    assert "went up" in str(diagnose(observe([5.0, 3.1, 4.0], train_loss=5.0)))
+    assert "diverges" in str(diagnose(observe([5.0, 3.1, 4.0], train_loss=5.0)))
     assert diagnose(observe([5.0, 3.1, 4.0], train_loss=4.2)) is None  # 4.1 before: that may be overfitting
     assert diagnose(observe([5.0, 3.1, 4.0], train_loss=math.nan)) is None
     assert diagnose(observe([5.0, 3.1, 3.5], train_loss=9.0)) is None  # not by a quarter
@@ -161,7 +161,7 @@ def test_exploding_gradients() -> None:
     norms = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 9.0))
     text = diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], norms))
     assert text is not None
-    assert text.startswith("the norm of the gradient is 11 times what it was")
+    assert text.startswith("the gradient norm is 11 times its usual value")
     assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.1], norms)) is None  # and yet the loss falls
     shorter = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 7.9))
     assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], shorter)) is None
@@ -178,7 +178,7 @@ def test_a_model_that_guesses_by_frequency() -> None:
     nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
     words = said(observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.04], nothing))
     assert words[:3] == [None] * 3
-    assert "its loss of 6.04 is no better than guessing by them (6.00)" in str(words[-1])
+    assert "guessing by them costs 6.00, its loss is 6.04" in str(words[-1])
     slow = observe([9.0, 8.5, 8.0, 7.5, 7.0, 6.6], nothing)
     assert said(slow) == [None] * 6  # it is on its way
 
@@ -187,16 +187,7 @@ def test_during_the_warm_up_a_loss_that_hardly_falls_is_no_illness() -> None:
     nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
     course = observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.02], nothing)
     assert diagnose(course, warmup_steps=3000) is None
-    assert "word frequencies at best" in str(diagnose(course, warmup_steps=2999))
-
-
-@pytest.mark.parametrize(("schedule", "option"), [("paper", "--optimizer.lr-scale"), ("linear", "--optimizer.peak-lr")])
-def test_a_run_that_went_out_of_bounds_names_the_setting_that_its_schedule_has(schedule: Any, option: str) -> None:
-    optimizer = OptimizerConfig(schedule=schedule, lr_scale=2.5, peak_lr=2.5, warmup_steps=1234)
-    config = TrainConfig(source="en", target="de", train=["a"], out="b", optimizer=optimizer, max_steps=9)
-    said = out_of_bounds(20, 345, math.nan, 7.0, config)
-    assert f"a lower {option} than 2.5, or with more --optimizer.warmup-steps than 1,234" in said
-    assert "(step 345: loss nan, gradient 7.0)" in said
+    assert "no more than word frequencies" in str(diagnose(course, warmup_steps=2999))
 
 
 def test_a_loss_above_guessing_is_not_guessing_where_the_translations_are_related() -> None:
@@ -323,7 +314,7 @@ def test_the_most_serious_thing_comes_first() -> None:
     ]
     skipped = 100
     for word, cure in order:
-        text = str(diagnose(observe(FALLING, sick, skipped=skipped))).replace("left out", "skipped")
+        text = str(diagnose(observe(FALLING, sick, skipped=skipped)))
         assert word in text
         skipped = 0
         sick = replace(sick, **{name: value for name, value in cure.items() if name != "skipped"})
@@ -347,4 +338,4 @@ def test_each_is_one_sentence_with_a_cure() -> None:
 
 def test_an_observation_comes_back_from_a_saved_run() -> None:
     (observation,) = observe([3.0], skipped=2)
-    assert Observation.restore(json.loads(json.dumps(observation.state()))) == observation
+    assert Observation.restore(json.loads(json.dumps(asdict(observation)))) == observation

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
 from dragoman.training import distributed
-from dragoman.training.distributed import Processes, joined_processes, losing_contact
+from dragoman.training.distributed import Processes, explain_lost_process, process_group
 
 # ---- one alone
 
@@ -26,10 +26,10 @@ from dragoman.training.distributed import Processes, joined_processes, losing_co
 def test_one_alone_has_everything_to_itself() -> None:
     alone = Processes()
     assert alone.first
-    assert alone.share("abc") == ["a", "b", "c"]
-    assert alone.collect(["a", "b"]) == ["a", "b"]
-    assert alone.total([1.5, 2]) == [1.5, 2]
-    assert alone.tell("this") == "this"
+    assert alone.shard("abc") == ["a", "b", "c"]
+    assert alone.all_gather(["a", "b"]) == ["a", "b"]
+    assert alone.all_reduce([1.5, 2]) == [1.5, 2]
+    assert alone.broadcast("this") == "this"
 
 
 def test_alone_an_action_is_done_once() -> None:
@@ -52,14 +52,14 @@ def test_without_torchrun_there_is_one(environment: dict[str, str], monkeypatch:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with joined_processes() as processes:
+    with process_group() as processes:
         assert processes == Processes()
         assert not torch.distributed.is_initialized()
 
 
 @given(st.integers(1, 9), st.lists(st.integers(), max_size=30))
 def test_each_item_is_somebodys_and_nobody_has_much_more_than_another(size: int, items: list[int]) -> None:
-    shares = [Processes(rank, size).share(items) for rank in range(size)]
+    shares = [Processes(rank, size).shard(items) for rank in range(size)]
     assert sorted(item for share in shares for item in share) == sorted(items)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
@@ -69,26 +69,26 @@ def test_each_item_is_somebodys_and_nobody_has_much_more_than_another(size: int,
 
 def test_a_cpu_is_everybodys_own_and_a_chosen_gpu_that_of_one_alone() -> None:
     for size in (1, 4):
-        assert Processes(3, size, local_rank=1).own(torch.device("cpu")) == torch.device("cpu")
+        assert Processes(3, size, local_rank=1).device(torch.device("cpu")) == torch.device("cpu")
     for name in ("cuda", "cuda:2"):
-        assert Processes().own(torch.device(name)) == torch.device(name)
-    with pytest.raises(DragomanError, match="--device cuda:2: each process takes a GPU of its own; say --device cuda"):
-        Processes(3, 4, local_rank=1).own(torch.device("cuda:2"))
+        assert Processes().device(torch.device(name)) == torch.device(name)
+    with pytest.raises(DragomanError, match="--device cuda:2: each process needs its own GPU; pass --device cuda"):
+        Processes(3, 4, local_rank=1).device(torch.device("cuda:2"))
 
 
 def test_of_several_gpus_each_process_takes_that_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[int] = []
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert Processes(5, 8, local_rank=1).own(torch.device("cuda")) == torch.device("cuda", 1)
-    with pytest.raises(DragomanError, match="process 6 finds no GPU of its own, for this machine has 2"):
-        Processes(6, 8, local_rank=2).own(torch.device("cuda"))
+    assert Processes(5, 8, local_rank=1).device(torch.device("cuda")) == torch.device("cuda", 1)
+    with pytest.raises(DragomanError, match="process 6 has no GPU, because this machine has only 2"):
+        Processes(6, 8, local_rank=2).device(torch.device("cuda"))
     for number in ("1", "2"):
         for name, value in {"WORLD_SIZE": "8", "RANK": "5", "LOCAL_RANK": number}.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr(distributed.dist, "init_process_group", lambda *a, **k: chosen.append(-1))
         monkeypatch.setattr(distributed.dist, "destroy_process_group", lambda: None)
-        with joined_processes() as processes:
+        with process_group() as processes:
             assert processes == Processes(5, 8, int(number))
     assert chosen == [1, -1, -1]  # before anything else takes memory on a GPU, and only one that is there
 
@@ -107,10 +107,10 @@ def test_of_several_gpus_each_process_takes_that_of_its_number(monkeypatch: pyte
 )
 def test_that_another_process_is_gone_is_said_in_one_sentence(message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
-    with pytest.raises(DragomanError) as error, losing_contact():
+    with pytest.raises(DragomanError) as error, explain_lost_process():
         raise RuntimeError(message)
-    assert "process 3 has lost contact" in str(error.value)
-    assert "the same command continues" in str(error.value)
+    assert "process 3 lost the connection" in str(error.value)
+    assert "the same command resumes" in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -118,7 +118,7 @@ def test_that_another_process_is_gone_is_said_in_one_sentence(message: str, monk
     "error", [RuntimeError("CUDA out of memory"), ValueError("connection"), torch.OutOfMemoryError("x")]
 )
 def test_other_errors_are_left_as_they_are(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, losing_contact():
+    with pytest.raises(type(error)) as raised, explain_lost_process():
         raise error
     assert raised.value is error
 
@@ -152,9 +152,9 @@ def launch(code: str, size: int, folder: Path) -> list[tuple[int, str]]:
 AGREE = """
 import json, sys
 from pathlib import Path
-from dragoman.training.distributed import joined_processes
+from dragoman.training.distributed import process_group
 folder = Path(sys.argv[1])
-with joined_processes() as processes:
+with process_group() as processes:
     rank, items = processes.rank, list(range(8))
     def action():
         found = sorted(path.name for path in folder.glob("made-*"))
@@ -162,11 +162,11 @@ with joined_processes() as processes:
         return found
     result = {
         "size": processes.size, "first": processes.first, "local": processes.local_rank,
-        "total": processes.total([rank + 0.5, 1, True]),
-        "collected": processes.collect([item * 10 for item in processes.share(items)]),
-        "few": processes.collect([f"only {item}" for item in processes.share(["one"])]),
-        "none": processes.collect(processes.share([])),
-        "told": processes.tell({"from": rank}),
+        "total": processes.all_reduce([rank + 0.5, 1, True]),
+        "collected": processes.all_gather([item * 10 for item in processes.shard(items)]),
+        "few": processes.all_gather([f"only {item}" for item in processes.shard(["one"])]),
+        "none": processes.all_gather(processes.shard([])),
+        "told": processes.broadcast({"from": rank}),
         "found": processes.first_then_all(action),
     }
 (folder / f"result-{rank}").write_text(json.dumps(result))
@@ -191,9 +191,9 @@ def test_three_processes_agree(tmp_path: Path) -> None:
 FAIL = """
 import sys
 from dragoman.config import DragomanError
-from dragoman.training.distributed import joined_processes
+from dragoman.training.distributed import process_group
 try:
-    with joined_processes() as processes:
+    with process_group() as processes:
         def action():
             print("tried", processes.rank, file=sys.stderr)
             raise DragomanError("the text is missing")
@@ -255,8 +255,8 @@ def test_losing_the_first_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("Connection closed by peer [127.0.0.1]:3141")
 
     monkeypatch.setattr(distributed.dist, "broadcast_object_list", gone)
-    with pytest.raises(DragomanError, match="lost contact"):
-        Processes(1, 2).tell("x")
+    with pytest.raises(DragomanError, match="lost the connection"):
+        Processes(1, 2).broadcast("x")
 
 
 def test_where_the_system_is_not_linux_nothing_is_asked_of_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,4 +265,4 @@ def test_where_the_system_is_not_linux_nothing_is_asked_of_its_library(monkeypat
 
     monkeypatch.setattr("ctypes.CDLL", refuse)
     monkeypatch.setattr("sys.platform", "win32")
-    distributed._end_with_launcher()
+    distributed._stop_with_launcher()

@@ -18,22 +18,22 @@ from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import plan_epoch
 from dragoman.text.preprocess import prepare_text
+from dragoman.training import dry_run as fit
 from dragoman.training import dry_run as rehearsal
-from dragoman.training import fit
-from dragoman.training.data_loader import Shares
+from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
-from dragoman.training.dry_run import ImaginedText, Rehearsal, rehearse
+from dragoman.training.dry_run import DryRun, SyntheticText, dry_run
 
 from .small_runs import configure, train, write_corpus
 
 CPU = torch.device("cpu")
 
 
-def rehearsed(folder: Path, **changes: object) -> Rehearsal:
+def rehearsed(folder: Path, **changes: object) -> DryRun:
     config = configure(folder, **changes)
     text = prepare_text(config, clean_text)
     sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
-    return rehearse(config, replace(config.model, **sizes), text.train, CPU, lambda line: None)
+    return dry_run(config, replace(config.model, **sizes), text.train, CPU, lambda line: None)
 
 
 @pytest.fixture
@@ -81,17 +81,17 @@ def test_short_memory_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_long_times_are_told_in_days() -> None:
-    found = Rehearsal(63_000_000, "cpu", "bf16", 4_500_000, 5800, 21_000.0, 0.07, 100_000, 12.0, 7 * 2**30, 0, 0.0)
+    found = DryRun(63_000_000, "cpu", "bf16", 4_500_000, 5800, 21_000.0, 0.07, 100_000, 12.0, 7 * 2**30, 0, 0.0)
     assert found.lines() == [
         "model: 63,000,000 parameters, bf16 on cpu",
-        "text: 4,500,000 pairs, 5,800 steps an epoch, 21,000 target tokens a step, 7% padding",
+        "text: 4,500,000 pairs, 5,800 steps per epoch, 21,000 target tokens per step, 7% padding",
         "memory: 7.0 GiB",
-        "speed: 12.00 seconds a step, 1,750 target tokens a second",
-        "time: 100,000 steps (17.2 epochs) in 13.9 days, without validation",
+        "speed: 12.00 seconds per step, 1,750 target tokens per second",
+        "time: 100,000 steps (17.2 epochs) in 13 days, 21:20:00, without validation",
     ]
     short = replace(found, steps=100, memory=None)
     assert short.lines()[2] == "memory: unknown"
-    assert "in 20:00, without validation" in short.lines()[-1]
+    assert "in 0:20:00, without validation" in short.lines()[-1]
 
 
 def test_a_slow_machine_is_not_kept_for_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_a_slow_machine_is_not_kept_for_long(folder: Path, monkeypatch: pytest.M
     words=st.sampled_from([300, 8000, 37_000]),
 )
 def test_an_imagined_text_is_of_the_size_that_was_asked_for(pairs: int, mean: float, longest: int, words: int) -> None:
-    text = ImaginedText(pairs, mean, longest, words)
+    text = SyntheticText(pairs, mean, longest, words)
     assert len(text.source_lengths) == len(text.target_lengths) == pairs
     assert max(text.source_lengths.max(), text.target_lengths.max()) <= longest
     if pairs > 1000 and longest > 5 * mean:
@@ -133,8 +133,8 @@ def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     recipe = Recipe.read(Path(__file__).parents[2] / "recipes" / f"wmt14-en-de-{name}.yaml")
     words = [f"--optimizer.batch-tokens={recipe.train['optimizer']['batch_tokens']}", "--preset", name]
     config = parse("train", VERBS["train"], ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
-    text = ImaginedText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
-    batches = Shares(text, config, Processes()).batches_per_epoch()
+    text = SyntheticText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
+    batches = DataLoader(text, config, Processes()).batches_per_epoch()
     assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
 
 
@@ -144,8 +144,8 @@ def test_an_imagined_text_can_be_rehearsed(tmp_path: Path) -> None:
         d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, source_vocab_size=400,
         target_vocab_size=400,
     )  # fmt: skip
-    text = ImaginedText(500, 9, 60, 400)
-    found = rehearse(config, shape, text, CPU, lambda line: None)
+    text = SyntheticText(500, 9, 60, 400)
+    found = dry_run(config, shape, text, CPU, lambda line: None)
     plan = plan_epoch(text.source_lengths, text.target_lengths, 200, config.seed, 0)
     assert found.steps_per_epoch == len(plan)
     assert found.tokens_per_step == pytest.approx(np.mean([text.target_lengths[batch].sum() for batch in plan]))

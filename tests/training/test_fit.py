@@ -13,8 +13,8 @@ from torch import Tensor
 
 from dragoman.config import DragomanError
 from dragoman.text.batches import Batch
-from dragoman.training import fit
-from dragoman.training.fit import available_memory, fit_memory, saved_bytes
+from dragoman.training import dry_run as fit
+from dragoman.training.dry_run import available_memory, fit_memory, saved_bytes
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.step import Stepper
 
@@ -72,7 +72,7 @@ def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, roo
     stepper, batch = make_stepper(dropout=0.0), square(40, 12)
     stepper.gradients(share(batch), print)
     expected = gradients_of(stepper)
-    stepper.forget()
+    stepper.drop_gradients()
     room_for(room)
     (line,) = fit_batches(stepper, batch)
     assert max(12, room // 2) <= stepper.piece_tokens
@@ -98,7 +98,7 @@ def test_every_batch_is_tried_and_news_are_told_once(room_for: Callable[[int], N
 @pytest.mark.usefixtures("plenty")
 def test_a_sentence_too_long_for_memory_is_an_error_with_a_cure(room_for: Callable[[int], None]) -> None:
     room_for(30)
-    with pytest.raises(DragomanError, match=r"single sentence of 32 subwords: take a smaller model"):
+    with pytest.raises(DragomanError, match=r"single sentence of 32 subwords: choose a smaller model"):
         fit_batches(make_stepper(), square(3, 8), square(2, 32))
 
 
@@ -135,7 +135,7 @@ def test_training_after_the_trial_is_bit_for_bit_training_without_it(room_for: C
 
 def bytes_of(stepper: Stepper, batch: Batch) -> int:
     with saved_bytes() as count:
-        stepper.try_out(batch)
+        stepper.try_batch(batch)
     return count[0]
 
 
@@ -152,7 +152,7 @@ def test_where_the_system_has_little_memory_pieces_take_no_more(
     monkeypatch.setattr(fit, "available_memory", lambda: available)
     stepper = make_stepper()
     (line,) = fit_batches(stepper, batch)
-    assert "memory is short" in line
+    assert "not enough memory" in line
     piece = batch.pieces(stepper.piece_tokens)[0]
     assert 1.4 * (bytes_of(make_stepper(), piece) - weights) <= available
     assert 4 * (bytes_of(make_stepper(), piece) - weights) >= available  # not much smaller than they must be
@@ -170,13 +170,13 @@ def test_the_need_is_estimated_before_the_whole_batch_is_tried(monkeypatch: pyte
     # On a CPU, trying what does not fit may end the process.
     monkeypatch.setattr(fit, "available_memory", lambda: MIB // 4)
     sizes: list[int] = []
-    try_out = Stepper.try_out
+    try_batch = Stepper.try_batch
 
     def remember(self: Stepper, batch: Batch) -> None:
         sizes.append(batch.padded_tokens)
-        try_out(self, batch)
+        try_batch(self, batch)
 
-    monkeypatch.setattr(Stepper, "try_out", remember)
+    monkeypatch.setattr(Stepper, "try_batch", remember)
     stepper = make_stepper()
     fit_batches(stepper, square(160, 12))
     assert max(sizes) <= max(stepper.piece_tokens, 160 * 12 // 8)

@@ -13,7 +13,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dragoman.checkpoint import read_weights
 from dragoman.config import DragomanError, OptimizerConfig
-from dragoman.training.moving_average import MovingAverage
+from dragoman.training.optimizer import MovingAverage
 from dragoman.training.run_state import load_state
 from dragoman.training.step import Stepper
 

@@ -27,7 +27,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
 from dragoman.training.distributed import Processes
 from dragoman.training.optimizer import learning_rate
-from dragoman.training.step import Share, Stepper
+from dragoman.training.step import StepBatches, Stepper
 
 STEPS, WARMUP, PEAK, SMOOTHING, CLIP = 200, 40, 1e-3, 0.1, 1.0
 VOCABULARY, HEADS, LAYERS, WIDTH = 60, 4, 2, 48
@@ -95,7 +95,7 @@ def dragoman_run(norm: Norm, activation: Activation, bf16: bool = False, piece_t
     stepper.piece_tokens = piece_tokens
     found = Losses([], [])
     for step, batches in enumerate(text(), start=1):
-        share = Share([(1, batch) for batch in batches], sum(batch.num_tokens for batch in batches))
+        share = StepBatches([(1, batch) for batch in batches], sum(batch.num_tokens for batch in batches))
         loss, norm_of_gradient = stepper.gradients(share, print)
         stepper.apply(learning_rate(OPTIMIZER, WIDTH, step))
         found.losses.append(loss)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
-from dragoman.training.progress import Progress
+from dragoman.training.run_state import Progress
 
 from .small_runs import configure
 
@@ -76,7 +76,7 @@ def test_what_means_nothing_with_other_settings_is_forgotten(
         limits(), optimizer=OptimizerConfig(), text=TextConfig(), clean=CleaningConfig(), validation=ValidationConfig()
     )
     progress = Progress(epoch=2, batch=500, part_of_epoch=0.5, best_score=30.0, stale=3, accumulate=4)
-    progress.take_up_changes(asdict(plain), replace(plain, **change), other_text=False, other_valid=False)
+    progress.apply_changes(asdict(plain), replace(plain, **change), new_text=False, new_valid=False)
     assert (progress.epoch, progress.batch) == ((3, 0) if new_epoch else (2, 500))
     assert (progress.best_score, progress.stale) == ((-math.inf, 0) if new_best else (30.0, 3))
     assert progress.accumulate == 4
@@ -85,9 +85,9 @@ def test_what_means_nothing_with_other_settings_is_forgotten(
 def test_other_texts_begin_an_epoch_or_the_search_for_the_best() -> None:
     config = limits()
     progress = Progress(epoch=2, batch=500, best_score=30.0)
-    progress.take_up_changes(asdict(config), config, other_text=True, other_valid=False)
+    progress.apply_changes(asdict(config), config, new_text=True, new_valid=False)
     assert (progress.epoch, progress.batch, progress.best_score) == (3, 0, 30.0)
-    progress.take_up_changes(asdict(config), config, other_text=False, other_valid=True)
+    progress.apply_changes(asdict(config), config, new_text=False, new_valid=True)
     assert (progress.epoch, progress.best_score) == (3, -math.inf)
 
 
@@ -104,14 +104,3 @@ def test_two_runs_share_no_list() -> None:
 def test_progress_comes_back_from_what_is_saved_of_it() -> None:
     progress = Progress(step=3, epoch=1, losses=[0.5], norms=[1.5], skipped=2, piece_tokens=64)
     assert Progress(**asdict(progress)) == progress
-
-
-def test_progress_comes_back_as_it_was_saved() -> None:
-    progress = Progress(step=3, seconds=1.5, best_score=-2.0, losses=[0.5], finished=True)
-    assert Progress.restore(asdict(progress)) == progress
-
-
-@pytest.mark.parametrize("change", [{"losses": 1}, {"step": "3"}, {"step": 0.5}, {"seconds": None}, {"unknown": 1}])
-def test_what_is_no_progress_does_not_become_one(change: dict[str, object]) -> None:
-    with pytest.raises(TypeError):
-        Progress.restore(asdict(Progress()) | change)

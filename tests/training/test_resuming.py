@@ -74,8 +74,8 @@ def test_what_earlier_validations_observed_is_judged_together_with_the_later_one
         broken.run()
     again = make(configure(folder, "broken"))
     again.run()
-    assert len(straight._observations) > len(broken._observations) > 0
-    assert again._observations == straight._observations
+    assert len(straight.validator.observations) > len(broken.validator.observations) > 0
+    assert again.validator.observations == straight.validator.observations
 
 
 def test_with_all_that_small_texts_are_trained_with_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
     assert train(broken).progress.step == 12
     shown = capsys.readouterr().err
     assert f"{newest}: damaged" in shown
-    assert "continuing after step" in shown
+    assert "resuming after step" in shown
     assert same_runs(folder / "straight", folder / "broken")
 
 

@@ -197,8 +197,8 @@ def test_a_state_that_is_gone_or_unreadable_is_passed_over(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "too little memory"),
-        (MemoryError(), "too little memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
+        (MemoryError(), "out of memory"),
         (OSError(errno.EIO, "Input/output error"), "Input/output error"),
         (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
     ],

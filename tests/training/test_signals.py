@@ -165,7 +165,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_an_echo_is_still_the_first_signal(
     heard: list[int], clock: list[float], first: signal.Signals, second: signal.Signals
 ) -> None:
-    with StopRequest(echo=1.0) as stop:
+    with StopRequest(echo_seconds=1.0) as stop:
         signal.raise_signal(first)
         clock[0] += 0.9
         signal.raise_signal(second)
@@ -174,7 +174,7 @@ def test_an_echo_is_still_the_first_signal(
 
 
 def test_after_the_echo_a_second_signal_interrupts(heard: list[int], clock: list[float]) -> None:
-    with StopRequest(echo=1.0) as stop:
+    with StopRequest(echo_seconds=1.0) as stop:
         signal.raise_signal(signal.SIGINT)
         for pause in (0.5, 0.4):  # echoes don't prolong themselves
             clock[0] += pause

@@ -19,7 +19,7 @@ from dragoman.training import step as step_module
 from dragoman.training.distributed import Processes
 from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
 from dragoman.training.optimizer import build_optimizer
-from dragoman.training.step import Share, Stepper, batch_seed, halved
+from dragoman.training.step import StepBatches, Stepper, batch_seed, halved
 
 from .small_runs import configure, gradients_of, make_stepper, random_batch, share, small_model
 
@@ -35,7 +35,7 @@ def step(stepper: Stepper, *batches: Batch, **settings: Any) -> tuple[float, flo
     said: list[str] = []
     loss, norm = stepper.gradients(share(*batches, **settings), said.append)
     found = gradients_of(stepper)
-    stepper.forget()
+    stepper.drop_gradients()
     return loss, norm, found, said
 
 
@@ -97,7 +97,7 @@ def test_a_share_counts_by_its_part_of_the_tokens_of_the_whole_step() -> None:
 
 def test_a_filler_adds_nothing() -> None:
     stepper = make_stepper()
-    loss, norm = stepper.gradients(Share([], 100, random_batch(LENGTHS[:1])), print)
+    loss, norm = stepper.gradients(StepBatches([], 100, random_batch(LENGTHS[:1])), print)
     assert (loss, norm) == (0.0, 0.0)
     found = gradients_of(stepper)
     assert found.keys() == dict(stepper._model.named_parameters()).keys()  # there, so that it can be exchanged
@@ -285,7 +285,7 @@ def test_a_single_sentence_that_does_not_fit_is_an_error_with_a_cure(
 ) -> None:
     stepper = make_stepper()
     ShortMemory(monkeypatch, 7, OUT_OF_MEMORY[0], where)
-    with pytest.raises(DragomanError, match=r"single sentence of 8 subwords: take a smaller model"):
+    with pytest.raises(DragomanError, match=r"single sentence of 8 subwords: choose a smaller model"):
         step(stepper, random_batch(LENGTHS))
 
 
@@ -324,7 +324,7 @@ def test_half_a_budget_is_smaller_but_holds_the_longest_sentence(tokens: int, lo
 def test_a_trial_leaves_no_trace() -> None:
     stepper, fresh = make_stepper(dropout=0.3), make_stepper(dropout=0.3)
     batch = random_batch(LENGTHS)
-    stepper.try_out(batch)
+    stepper.try_batch(batch)
     assert gradients_of(stepper) == {}
     assert not stepper.optimizer.state
     assert step(stepper, batch)[0] == step(fresh, batch)[0]
@@ -348,7 +348,7 @@ def test_a_trial_computes_the_gradient_with_room_for_adam(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(step_module.torch, "empty_like", remember)
     monkeypatch.setattr(Tensor, "backward", at_backward)
-    stepper.try_out(random_batch(LENGTHS))
+    stepper.try_batch(random_batch(LENGTHS))
     assert len(room_at_backward) == 1
     assert room_at_backward[0] >= 2 * stepper._model.num_parameters
 
@@ -361,7 +361,7 @@ def test_a_trial_that_runs_out_of_memory_says_so_and_leaves_no_trace(
     with monkeypatch.context() as patch:
         ShortMemory(patch, 40, OUT_OF_MEMORY[1], where)
         with pytest.raises(RuntimeError, match="can't allocate memory"):
-            stepper.try_out(random_batch(LENGTHS))
+            stepper.try_batch(random_batch(LENGTHS))
     assert gradients_of(stepper) == {}
     assert stepper.piece_tokens == 0
 

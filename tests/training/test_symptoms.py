@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import BOS, EOS, PAD, UNK
-from dragoman.training.symptoms import Health, examine_translations, unigram_loss
+from dragoman.training.diagnostics import Health, examine_translations, unigram_loss
 
 SENTENCES = {
     "en": ["Two dogs run across the wet grass.", "Why is she late?", "It's 10,000 very, very old stones!"],
@@ -238,5 +238,3 @@ def test_guessing_costs_the_entropy_of_the_frequencies() -> None:
     assert unigram_loss([0, 3, 3, 0, 3, 3]) == pytest.approx(math.log(4))
     assert unigram_loss([2, 1, 1]) == pytest.approx(1.5 * math.log(2))
     assert unigram_loss([7]) == 0.0
-    with pytest.raises(ValueError, match="no subwords"):
-        unigram_loss([0, 0])

@@ -24,7 +24,7 @@ from dragoman.config import (
 )
 from dragoman.training import trainer as trainer_module
 from dragoman.training.run_state import list_states, settings_digest
-from dragoman.training.step import Share, Stepper
+from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validator
 
@@ -67,7 +67,7 @@ def test_people_see_translations_and_are_warned(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "dragoman.training.trainer.diagnose", lambda observations, warmup_steps: f"{len(observations)} so far"
+        "dragoman.training.validation.diagnose", lambda observations, warmup_steps: f"{len(observations)} so far"
     )
     train(configure(folder))
     shown = capsys.readouterr().err
@@ -104,7 +104,7 @@ def test_a_run_killed_when_its_patience_was_at_an_end_makes_no_step_more(
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_conclude", crash)
+        patch.setattr(Trainer, "_finish", crash)
         with pytest.raises(Crash):
             train(config, bleu)
     outcome = train(config, bleu[3:])
@@ -166,7 +166,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, outcome: Callable[[int, float, float]
     gradients = Stepper.gradients
     count = [0]
 
-    def spoilt(self: Stepper, share: Share, report: Callable[[str], None]) -> tuple[float, float]:
+    def spoilt(self: Stepper, share: StepBatches, report: Callable[[str], None]) -> tuple[float, float]:
         count[0] += 1
         return outcome(count[0], *gradients(self, share, report))
 
@@ -208,7 +208,7 @@ def test_the_steps_left_out_are_told_to_the_doctor_of_the_run(folder: Path, monk
     spoil(monkeypatch, lambda step, loss, norm: (math.nan, norm) if step in (3, 4, 7) else (loss, norm))
     trainer = make(configure(folder))
     trainer.run()
-    assert [observation.skipped for observation in trainer._observations] == [2, 1, 0]
+    assert [observation.skipped for observation in trainer.validator.observations] == [2, 1, 0]
 
 
 def test_a_loss_that_is_high_from_the_start_is_no_explosion(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
     trainer = make(config)
     before = weights_of(trainer)
     spoil(monkeypatch, lambda step, loss, norm: bad(loss, norm))
-    with pytest.raises(DragomanError, match=r"for 20 steps in a row .* a lower --optimizer\.lr-scale") as error:
+    with pytest.raises(DragomanError, match=r"in 20 steps in a row .* a lower --optimizer\.lr-scale") as error:
         trainer.run()
     assert "step 25" in str(error.value)
     assert "\n" not in str(error.value)
@@ -249,16 +249,16 @@ def test_short_memory_costs_time_and_nothing_else(folder: Path, monkeypatch: pyt
     whole = configure(folder, "whole", model=SHORT)
     pieces = configure(folder, "pieces", model=SHORT)
     train(whole)
-    try_out = Stepper.try_out
+    try_batch = Stepper.try_batch
 
     def limited(self: Stepper, batch: Any) -> None:
         if batch.padded_tokens > 60:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        try_out(self, batch)
+        try_batch(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr("dragoman.training.fit.available_memory", lambda: None)
-        patch.setattr(Stepper, "try_out", limited)
+        patch.setattr("dragoman.training.dry_run.available_memory", lambda: None)
+        patch.setattr(Stepper, "try_batch", limited)
         assert train(replace(pieces, max_steps=7)).progress.piece_tokens in range(30, 61)
     trainer = make(pieces)
     trainer.run()  # goes on in the same pieces, without trying again
@@ -325,5 +325,5 @@ def test_a_validation_tells_of_the_steps_since_the_one_before(folder: Path, monk
     spoil(monkeypatch, lambda step, loss, norm: (step / 10, float(step**2)))
     trainer = make(configure(folder))
     trainer.run()
-    assert [o.health.gradient_norm for o in trainer._observations] == [9.0, 64.0, 132.5]  # medians
-    assert [o.train_loss for o in trainer._observations] == pytest.approx([0.3, 0.8, 1.15])  # means
+    assert [o.health.gradient_norm for o in trainer.validator.observations] == [9.0, 64.0, 132.5]  # medians
+    assert [o.train_loss for o in trainer.validator.observations] == pytest.approx([0.3, 0.8, 1.15])  # means

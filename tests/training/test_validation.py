@@ -119,7 +119,7 @@ class Pretended(Processes):
 
     told: tuple[list[float], ...] = ()
 
-    def total(self, values: Any) -> list[float]:
+    def all_reduce(self, values: Any) -> list[float]:
         self.told[0].extend(values)
         return list(values)
 
@@ -149,27 +149,6 @@ def test_in_bf16_the_loss_is_nearly_the_same() -> None:
     exact, rounded = (validator(bf16=bf16).measure(trained_model()).scores["loss"] for bf16 in (False, True))
     assert rounded != exact
     assert rounded == pytest.approx(exact, rel=0.01)
-
-
-def test_guessing_by_frequency_costs_the_entropy_of_the_targets() -> None:
-    counts = Counter(int(i) for ids in STORE.targets for i in ids)
-    total = sum(counts.values())
-    entropy = -sum(n / total * math.log(n / total) for n in counts.values())
-    assert validator().unigram_loss() == pytest.approx(entropy)
-
-
-def test_translations_are_examined_with_all_that_is_known_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(validation_module, "examine_translations", lambda *facts: seen.append(facts))
-    full = replace(
-        SCORED, sources=["s"], references=["r"], translations=["t"], reference_ids=[[5]], translation_ids=[[6]]
-    )
-    full.health(0.25, 1.5)
-    assert seen == [(["s"], ["r"], ["t"], [[5]], [[6]], 0.25, 1.5)]
-
-
-def test_without_translations_there_is_nothing_to_say_of_their_health() -> None:
-    assert SCORED.health(0.5, 1.0) is None
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("can't allocate memory")])

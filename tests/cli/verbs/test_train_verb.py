@@ -53,7 +53,7 @@ def test_a_finished_run_says_so_and_changes_nothing(text: Path, copy: Path) -> N
 def test_a_finished_run_given_more_room_goes_on(text: Path, copy: Path) -> None:
     result = run(*train(text, copy, "--max_steps", 6))
     assert result.code == 0
-    assert "continuing after step 4" in result.err
+    assert "resuming after step 4" in result.err
     assert checkpoint_steps(copy)[-1] == "step-00000006"
 
 
@@ -67,14 +67,14 @@ def test_the_same_command_gives_the_same_model(text: Path, trained: Path, tmp_pa
 def test_a_restart_begins_again(text: Path, copy: Path, trained: Path) -> None:
     result = run(*train(text, copy, "--restart", "true"))
     assert result.code == 0
-    assert "continuing" not in result.err
+    assert "resuming" not in result.err
     assert same_weights(copy, trained)
 
 
 def test_a_switch_may_stand_alone(text: Path, copy: Path, trained: Path) -> None:
     result = run(*train(text, copy, "--restart", "--max_minutes", 9))
     assert result.code == 0
-    assert "continuing" not in result.err
+    assert "resuming" not in result.err
     assert same_weights(copy, trained)
 
 
@@ -125,7 +125,7 @@ def test_an_interrupted_run_ends_as_if_it_had_not_been(
     stop_at(0)
     result = run(*train(text, out))
     assert result.code == 0
-    assert f"continuing after step {step}" in result.err
+    assert f"resuming after step {step}" in result.err
     assert checkpoint_steps(out) == checkpoint_steps(trained)
     assert same_weights(out, trained)
 
@@ -156,7 +156,7 @@ def test_sigterm_saves_and_the_same_command_continues(text: Path, tmp_path: Path
     (step,) = re.findall(r"stopped after step ([\d,]+)", said)
     result = run(*arguments, "--max_steps", int(step.replace(",", "")) + 1)
     assert result.code == 0
-    assert f"continuing after step {step}" in result.err
+    assert f"resuming after step {step}" in result.err
 
 
 IN_A_TERMINAL = """
@@ -184,7 +184,7 @@ def test_closing_the_terminal_saves_and_the_same_command_continues(text: Path, t
     assert process.wait(timeout=60) == 143
     result = run(*arguments)
     assert result.code == 0
-    (step,) = re.findall(r"continuing after step ([\d,]+)", result.err)
+    (step,) = re.findall(r"resuming after step ([\d,]+)", result.err)
     assert int(step.replace(",", "")) > 0
 
 
