@@ -385,7 +385,7 @@ def _of_how_it_is_written(course: _Course) -> Iterator[str]:
     gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
     if risen and learned and not gained:
         yield (
-            f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} to "
-            f"{now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
+            f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} "
+            f"to {now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
             f"model.dropout, or choose a smaller model"
         )

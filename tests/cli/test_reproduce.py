@@ -211,7 +211,7 @@ def test_a_changed_recipe_says_what_helps_and_that_helps(recipe: Path, capsys: p
     assert run(recipe, "--seeds", "1") == 0
     recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"optimizer": {"label_smoothing": 0.2}}}))
     assert run(recipe, "--seeds", "1") == 1
-    assert "begin again with --restart" in capsys.readouterr().err
+    assert "start again with --restart" in capsys.readouterr().err
     assert run(recipe, "--seeds", "1", "--restart", "true") == 0
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.config import OptimizerConfig, TrainConfig
 from dragoman.training.diagnostics import Health, Observation, diagnose
 
 GOOD = Health(1000, 0.6, 0.55, 0.14, 1.0, 0.0, 0.0, 0.01, 0.0, 0.0, 0.8)
@@ -238,7 +237,7 @@ def test_the_same_sentence_for_many_though_not_for_all() -> None:
     ("values", "words"),
     [
         ({"empty": 0.12}, "12% of the translations are empty"),
-        ({"unknown": 0.11}, "11% of the translations hold broken characters"),
+        ({"unknown": 0.11}, "11% of the translations contain broken characters"),
         ({"copied": 0.06}, "6% of the translations copy their source"),
         ({"repeated": 0.4}, "40% of the translations repeat themselves"),
         ({"length_ratio": 0.6}, "the translations have 60% of the length of their references"),

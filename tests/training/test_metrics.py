@@ -168,11 +168,11 @@ def test_a_full_disk_is_an_error_in_one_sentence(
 ) -> None:
     with Recorder(tmp_path) as records:
         records.record(1, {"train/loss": 0.5})
-        file = records._metrics if place == METRICS_FILE else records._tensorboard
-        monkeypatch.setattr(file, "flush", no_space) if place != METRICS_FILE else None
         if place == METRICS_FILE:
             with open("/dev/full", "w") as full:
                 os.dup2(full.fileno(), records._metrics.fileno())
+        else:
+            monkeypatch.setattr(records._tensorboard, "flush", lambda: no_space(0))
         assert METRICS_FILE in complaint(lambda: records.record(2, {"train/loss": 0.5}))
     assert "Traceback" not in capfd.readouterr().err
     assert recorded(tmp_path)[0] == {"step": 1, "train/loss": 0.5}

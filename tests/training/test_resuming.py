@@ -115,7 +115,7 @@ def test_the_precision_that_auto_chose_stays(folder: Path, first: bool, monkeypa
 def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
     folder: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-6)
     broken = replace(broken, save_minutes=10.0) if moment > 5 else broken
     train(straight)
     with monkeypatch.context() as patch:
@@ -128,11 +128,11 @@ def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
 
 def test_saving_again_and_again_changes_nothing(folder: Path) -> None:
     train(configure(folder, "seldom"))
-    train(configure(folder, "often", save_minutes=1e-9))
+    train(configure(folder, "often", save_minutes=1e-6))
     assert same_runs(folder / "seldom", folder / "often")
 
 
-@pytest.mark.parametrize(("minutes", "saves"), [(1e-9, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
+@pytest.mark.parametrize(("minutes", "saves"), [(1e-6, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
 def test_the_state_is_saved_between_validations_too(folder: Path, minutes: float, saves: int) -> None:
     train(configure(folder, save_minutes=minutes))
     assert (
@@ -168,7 +168,7 @@ def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
 def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
     folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-9)
+    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-6)
     train(straight)
     with monkeypatch.context() as patch:
         interrupt_after(patch, stop)
