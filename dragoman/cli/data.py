@@ -55,7 +55,7 @@ def split(config: SplitConfig) -> int:
 
 
 def check(config: CheckConfig) -> int:
-    """Print what is wrong with parallel text; returns the exit code: 1 where training could not read it."""
+    """Print what is wrong with parallel text; returns the exit code: 1 if there is an error."""
     corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
     prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
     diagnosis = _examine(config)
@@ -70,7 +70,7 @@ def check(config: CheckConfig) -> int:
         Console().print(text, soft_wrap=True)
     else:
         print(text.plain)
-    return 0 if diagnosis.usable else 1
+    return int(any(finding.severity == "error" for finding in diagnosis.findings))
 
 
 def _examine(config: CheckConfig) -> Diagnosis:

@@ -13,8 +13,7 @@ from dragoman.checkpoint import RUN_FILE, Direction
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.translate import line_counter, naming, open_translator, say_truncated
 from dragoman.config import DragomanError
-from dragoman.corpus_check.issues import Tally
-from dragoman.corpus_check.survey import survey_text
+from dragoman.corpus_check.check import find_reversed
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.exported import not_for_reports
@@ -59,9 +58,8 @@ def evaluate(config: EvaluateConfig) -> int:
 
 def _warn_about_text(config: EvaluateConfig, direction: Direction, corpora: Sequence[Corpus]) -> None:
     """Warn of a text whose sides are swapped, or that the model has learned from or was chosen by."""
-    swapped = survey_text(corpora, (direction.source, direction.target), lambda done, pairs: None)
-    for text, is_swapped in zip(config.test, swapped.report(Tally("test", 0)), strict=True):
-        if is_swapped:
+    for text, is_reversed in zip(config.test, find_reversed(corpora), strict=True):
+        if is_reversed:
             say(
                 f"warning: {text}: seems to be the wrong way round, {direction.target} to {direction.source}; the "
                 f"model translates {direction.source} to {direction.target}"

@@ -308,7 +308,10 @@ class SplitConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """Examine parallel text before training on it: what is wrong, how often, in which lines, and what helps."""
+    """Check parallel text before training: what is wrong, how often, in which lines, and what to do.
+
+    The exit code is 1 if an error is found, and 0 if there are only warnings and notes.
+    """
 
     source: str
     """Language code of the source: the suffix of its files, and its key in JSONL."""

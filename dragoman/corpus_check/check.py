@@ -1,121 +1,94 @@
-"""The corpus doctor: examines parallel text before training, in flat memory, and says what is wrong with it.
+"""The check of a corpus before training.
 
-The text is read twice: once to learn what is usual in it (lengths, letters, words, scripts), once to look at every
-pair. What has to be compared with all that came before goes through temporary files.
+The text is read twice: once to count the pairs and to learn what is usual in it (lengths, letters, languages, scripts),
+and once to look at every pair. What is compared with the whole text takes about 40 bytes a pair: hashes and lengths.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import DragomanError
-from dragoman.corpus_check.blocks import Block
-from dragoman.corpus_check.characters import composed_lines
-from dragoman.corpus_check.duplicates import HeldOut, Keys, Repeats, contains, near_keys, pair_keys, side_keys
-from dragoman.corpus_check.issues import Example, Finding, Sighting, Tally
-from dragoman.corpus_check.misalignment import Slip, SlipFinder
-from dragoman.corpus_check.pair_checks import Usual, checks_of
-from dragoman.corpus_check.reasons import (
-    ALL_COPIED,
-    ALL_SWAPPED,
-    BAD_JSON,
-    COPY,
-    DUPLICATE,
-    EMPTY,
-    MIXED_FORMS,
-    NEAR_DUPLICATE,
-    NEAR_OVERLAP,
-    NO_PAIRS,
-    NOT_NFC,
-    OTHER_SIDE,
-    OUT_OF_STEP,
-    OVERLAP,
-    RATIO,
-    SHARED,
-    SHORT_COPY,
-    SOURCE_OVERLAP,
-    SWAPPED,
-    TARGET_OVERLAP,
-    THIRD_LANGUAGE,
-    UNEXPECTED_LANGUAGE,
-    UNEXPECTED_SCRIPT,
-    UNREADABLE,
-    UNRELATED,
-    UTF16,
-    WRONG_FORM,
-    WRONG_SCRIPT,
+from dragoman.corpus_check.blocks import Block, in_blocks
+from dragoman.corpus_check.characters import count_composed
+from dragoman.corpus_check.duplicates import HeldOut, Keys, PairKeys, contains, find_repeats
+from dragoman.corpus_check.issues import (
+    ISSUES,
+    SEVERITIES,
+    Example,
+    Finding,
     Flag,
-    Reason,
+    Sighting,
+    Tally,
+    excerpt,
+    render_report,
 )
-from dragoman.corpus_check.report import render_report
-from dragoman.corpus_check.survey import Progress, Survey, survey_text
-from dragoman.text.corpus import EncodingError, FormError, json_form, locate
+from dragoman.corpus_check.language_id import (
+    LetterModel,
+    Profile,
+    Sample,
+    fits_scripts,
+    known_languages,
+    main_scripts,
+    names_of,
+    profile_side,
+    scripts_of,
+)
+from dragoman.corpus_check.misalignment import Slip, find_slips
+from dragoman.corpus_check.pair_checks import Usual, check_pairs, usual_ratio
+from dragoman.text.corpus import Corpus, EncodingError, FormError, Problem, json_form, locate
 
-_SEVERITIES = ("error", "warning", "note")
-_MISLEADING = {reason.name for reason in (ALL_SWAPPED, UNEXPECTED_LANGUAGE, UNEXPECTED_SCRIPT)}
+Progress = Callable[[int, int], None]
+"""Called with the number of training pairs checked and their number in all, which is 0 while they are counted."""
+
+Flags = NDArray[np.uint16]
+
 _JUDGED_BY_TRAINING = {
-    reason.name for reason in (RATIO, SWAPPED, ALL_SWAPPED, OTHER_SIDE, THIRD_LANGUAGE, WRONG_SCRIPT, UNRELATED)
+    *("length ratio", "sides swapped", "text the wrong way round", "language of the other side", "third language"),
+    *("wrong script", "unrelated lengths"),
 }
-_JUDGED_CHARACTERS = 25  # on both sides, for a pair to count when a whole corpus may be the wrong way round
+_MISLEADING = {"text the wrong way round", "unexpected language", "unexpected script"}
+_MIN_CHARACTERS = 25  # on both sides, for a pair to count when most of a corpus may be the wrong way round
+_MIN_PAIRS = 20  # to say something of a whole corpus
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor found."""
+    """What the check has found."""
 
     findings: list[Finding]
     """The gravest first, and among equals the most frequent."""
     pairs: int
-    """Training pairs; where two files have different numbers of lines, as many as the shorter has."""
+    """Training pairs; of two files with different numbers of lines, those of the shorter."""
     held_out: dict[str, int]
-    """Pairs of the validation and of the test text, where there are such texts."""
-    flags: NDArray[np.uint16]
-    """For each training pair, in the order of corpus.read_pairs, the bits of Flag; (pairs,), in a temporary file."""
+    """Pairs of the validation and of the test text, if there are such texts."""
+    flags: Flags
+    """The bits of Flag for each training pair, in the order of corpus.read_pairs, (pairs,)."""
 
     @property
     def usable(self) -> bool:
-        """Whether training can read the text at all."""
-        return not any(finding.reason in UNREADABLE for finding in self.findings)
+        """Whether training can read the text."""
+        return not any(ISSUES[finding.reason].unreadable for finding in self.findings)
 
     def describe(self, width: int = 80) -> str:
-        """The report for people, in plain lines of at most this many columns."""
+        """Return the report for people, in lines of at most this many columns."""
         return render_report(self.findings, {"training": self.pairs, **self.held_out}, width)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report for programs."""
-        flagged = {(flag.name or "").lower(): int(np.count_nonzero(self.flags & np.uint16(flag))) for flag in Flag}
+        """Return the report for programs."""
         return {
             "pairs": {"training": self.pairs, **self.held_out},
             "usable": self.usable,
-            "flagged": flagged,
+            "flagged": {str(flag.name).lower(): int(np.count_nonzero(self.flags & np.uint16(flag))) for flag in Flag},
             "findings": [finding.to_dict() for finding in self.findings],
         }
 
 
-@contextmanager
-def _temporary_files() -> Iterator[None]:
-    """Say of a temporary file that can't be written where it is."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise DragomanError(
-            f"{tempfile.tempdir}: temporary files could not be written ({error.strerror}); make room there, or name "
-            f"another folder in the environment variable TMPDIR"
-        ) from None
-
-
-@_temporary_files()
 def examine_text(
     train: Sequence[str],
     source: str,
@@ -123,9 +96,9 @@ def examine_text(
     valid: Sequence[str] = (),
     test: Sequence[str] = (),
     examples: int = 3,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Diagnosis:
-    """Examine parallel text: training text, and if there is, the validation and test text that it must not contain.
+    """Check parallel text: the training text, and the validation and test texts that it must not contain.
 
     Args:
         train: the training texts, each as locate takes it.
@@ -133,266 +106,314 @@ def examine_text(
         target: the target language code.
         valid: the validation texts.
         test: the test texts.
-        examples: how many places of each fault to keep.
-        progress: told now and then how far it is.
+        examples: how many places of each issue to keep.
+        progress: called now and then.
 
     Raises:
-        DragomanError: a file is missing or damaged, or there is no room for temporary ones. Text that can be read in
-            part is examined in part; of a file that is no text at all, or in another form, that is the one finding.
+        DragomanError: a file is missing or damaged. Text of which some lines can't be read is checked in part. If a
+            whole file is in another form or encoding, that is the only finding.
     """
     given = {"training": train, "validation": valid, "test": test}
-    tell = progress or (lambda done, total: None)
-    surveys: dict[str, Survey] = {}
-    for name, texts in given.items():
-        if texts or name == "training":
-            try:
-                surveys[name] = survey_text([locate(text, source, target) for text in texts], (source, target), tell)
-            except FormError as error:
-                return _refusal(name, error)
-    training = surveys["training"]
-    held = {
-        name: HeldOut(block for _, _, block in survey.blocks())
-        for name, survey in surveys.items()
-        if name != "training"
-    }
-    flags, findings = _empty_flags(training.pairs), []
-    for name, survey in surveys.items():
-        examination = _Examination(Tally(name, examples), survey, training.usual)
-        if name == "training":
-            examination.run(flags, held, tell)
-        else:
-            before = {other: text for other, text in held.items() if (other, name) == ("validation", "test")}
-            examination.run(np.zeros(survey.pairs, np.uint16), before, lambda done, total: None)
-        findings += examination.tally.findings(survey.pairs)
-    sizes = {name: survey.pairs for name, survey in surveys.items() if name != "training"}
+    texts: dict[str, _Text] = {}
+    for name, arguments in given.items():
+        if not arguments and name != "training":
+            continue
+        try:
+            texts[name] = _Text(name, [locate(text, source, target) for text in arguments], examples, progress)
+        except FormError as error:
+            kind = "not UTF-8 but UTF-16" if isinstance(error, EncodingError) else "unknown form"
+            tally = Tally(0)
+            tally.add(kind, detail=f"{error}.")
+            return Diagnosis(list(tally.findings(name, 1)), 0, {}, np.zeros(0, np.uint16))
+    training = texts["training"]
+    held = {name: HeldOut(block for part in text.parts for block in part.blocks())
+            for name, text in texts.items() if name != "training"}  # fmt: skip
+    usual = training.usual()
+    flags = training.check(usual, held, progress)
+    if "validation" in texts:
+        texts["validation"].check(usual, {}, lambda done, total: None)
+    if "test" in texts:
+        before = {name: text for name, text in held.items() if name == "validation"}
+        texts["test"].check(usual, before, lambda done, total: None)
+    findings = [finding for text in texts.values() for finding in text.tally.findings(text.name, text.pairs)]
+    sizes = {name: text.pairs for name, text in texts.items() if name != "training"}
     return Diagnosis(_in_order(findings), training.pairs, sizes, flags)
 
 
-def _refusal(text: str, error: FormError) -> Diagnosis:
-    """All that there is to say where a whole file is not what it should be."""
-    tally = Tally(text, 0)
-    tally.count(UTF16 if isinstance(error, EncodingError) else WRONG_FORM, 1, f"{error}.")
-    return Diagnosis(tally.findings(1), 0, {}, _empty_flags(0))
+def find_reversed(corpora: Sequence[Corpus]) -> list[bool]:
+    """Return which corpora have source and target the wrong way round.
+
+    Raises:
+        DragomanError: a file is missing or can't be read.
+    """
+    return [part.check_languages() for part in _Text("test", corpora, 0, lambda done, total: None).parts]
 
 
 def _in_order(findings: list[Finding]) -> list[Finding]:
-    """The gravest first; without those of held-out text that can't be judged."""
-    if any(map(_misleads, findings)):
+    """The gravest first, without those of held-out text that can't be judged by the training text."""
+    if any(
+        finding.text == "training"
+        and (finding.reason in _MISLEADING or (ISSUES[finding.reason].unreadable and finding.share > 0.5))
+        for finding in findings
+    ):
         findings = [f for f in findings if f.text == "training" or f.reason not in _JUDGED_BY_TRAINING]
-    return sorted(findings, key=lambda finding: (_SEVERITIES.index(finding.severity), -finding.count))
+    return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.count))
 
 
-def _misleads(finding: Finding) -> bool:
-    """Whether the training text is such that held-out text can't be judged by what is usual in it."""
-    unreadable = finding.reason in UNREADABLE and finding.share > 0.5
-    return finding.text == "training" and (unreadable or finding.reason in _MISLEADING)
+class _Part:
+    """One corpus of a text: what reading shows of it, and what is found in it."""
 
+    def __init__(self, corpus: Corpus, examples: int) -> None:
+        self.corpus = corpus
+        self.tally = Tally(examples)
+        self.unreadable: set[int] = set()  # pairs, from 0
+        self.pairs = 0
+        self.aligned: int | None = None  # pairs before the place where two files of different length go apart
+        self.sides: tuple[Profile, Profile]
+        self._decomposed = Tally(examples), Tally(examples)
+        self._composed = [0, 0]
+        self._long_pairs = 0
+        self._lengths: list[NDArray[np.uint16]] = []
 
-def _empty_flags(pairs: int) -> NDArray[np.uint16]:
-    """No flags yet; in a file that has no name and goes with the array."""
-    if not pairs:
-        return np.zeros(0, np.uint16)
-    with tempfile.TemporaryFile() as file:
-        if hasattr(os, "posix_fallocate"):  # a mapped file that finds no room later on ends the process
-            os.posix_fallocate(file.fileno(), 0, pairs * np.dtype(np.uint16).itemsize)
-        return np.memmap(file, np.uint16, "w+", shape=(pairs,))
+    @property
+    def name(self) -> str:
+        return " and ".join(map(str, self.corpus.paths))
 
+    def read(self) -> Iterator[Block]:
+        """Read all pairs for the first time, and note the problems of reading."""
+        for block in in_blocks(self.corpus, self.corpus.read(self._note_problem)):
+            self.pairs += len(block)
+            yield block
 
-class _Examination:
-    """The second look at one text."""
+    def _note_problem(self, problem: Problem) -> None:
+        texts = (excerpt(problem.text),) if problem.text else ()
+        if problem.kind == "line counts differ":
+            self.aligned = problem.line - 1
+            detail = f"{problem.remark}. Only the lines before it were compared."
+            self.tally.add(problem.kind, problem.lines, detail, [Example(problem.file, problem.line, texts)])
+            return
+        if problem.message:
+            self.unreadable.add(problem.line - 1)
+        self.tally.add(problem.kind, examples=[Example(problem.file, problem.line, texts, problem.remark)])
 
-    def __init__(self, tally: Tally, survey: Survey, usual: Usual) -> None:
-        self.tally, self.survey = tally, survey
-        self._checks = checks_of(usual)
-        self._slips = [SlipFinder() for _ in survey.extents]
-        self._forms: Counter[tuple[int, int, str]] = Counter()  # lines by corpus, side and normal form
-        self._seen: Counter[tuple[int, Reason]] = Counter()  # by corpus
-        self._long: Counter[int] = Counter()  # pairs of a corpus with enough letters to judge
+    def blocks(self) -> Iterator[Block]:
+        """Read the pairs again, as far as the two sides belong together."""
+        pairs = self.corpus.read(lambda problem: None)
+        return in_blocks(self.corpus, islice(pairs, self.aligned), self.unreadable)
 
-    def run(self, flags: NDArray[np.uint16], held: dict[str, HeldOut], progress: Progress) -> None:
-        """Look at all pairs, and set their flags; repeats are looked for in training text alone.
+    def check_languages(self) -> bool:
+        """Note if the corpus is not in the expected languages; returns whether it is the wrong way round."""
+        codes, sides = self.corpus.languages, self.sides
+        known = [scripts_of(code) for code in codes]
+        wrong = [bool(known[n]) and not fits_scripts(known[n], side.scripts) for n, side in enumerate(sides)]
+        if all(wrong) and all(fits_scripts(known[1 - n], side.scripts) for n, side in enumerate(sides)):
+            detail = f"{self.name}: each side is in the script of the other language."
+            self.tally.add("text the wrong way round", self.pairs, detail)
+            return True
+        found = [side.unexpected_language for side in sides]
+        if all(found) and found == [sides[1].code, sides[0].code]:
+            detail = f"{self.name}: the source reads like {found[0]}, the target like {found[1]}."
+            self.tally.add("text the wrong way round", self.pairs, detail)
+            return True
+        for name, code, side, is_wrong, language in zip(("source", "target"), codes, sides, wrong, found, strict=True):
+            if is_wrong:
+                script = names_of(main_scripts(side.scripts))
+                detail = f"{self.name}: the {name} ({code}) is mostly in {script} script."
+                self.tally.add("unexpected script", self.pairs, detail)
+            elif language:
+                detail = f"{self.name}: the {name} ({code}) reads like {language}."
+                self.tally.add("unexpected language", self.pairs, detail)
+        return False
 
-        Training text is compared with all that is held out, test text with the validation text.
-        """
-        upside_down = self.survey.report(self.tally)
-        training = self.tally.text == "training"
-        with ExitStack() as stack:
-            repeats = [stack.enter_context(Repeats(self.survey.pairs)) for _ in range(2)] if training else []
-            for corpus, first, block in self.survey.blocks():
-                self._look(corpus, first, block, flags)
-                if training:
-                    self._compare(first, block, flags, repeats, held)
-                elif held:
-                    self._find_shared(first, block, flags, held["validation"])
-                progress(first + len(block), self.survey.pairs)
-            for found, reason in zip(repeats, (DUPLICATE, NEAR_DUPLICATE), strict=False):
-                self._find_repeats(found, reason, flags)
-        for number in range(len(self.survey.extents)):
-            self._report_slips(number)
-            self._report_swapped(number, upside_down[number])
-            self._report_copied(number)
-        self._report_forms()
-        if 0 < self.tally.counts.get(EMPTY, 0) == self.survey.pairs:
-            self.tally.count(NO_PAIRS, len(self.survey.extents), "Every pair has an empty side.")
-        if BAD_JSON in self.tally.counts:
-            self.tally.count(BAD_JSON, 0, f"In JSONL, {json_form(self.survey.codes)}.")
+    def note(self, block: Block, sighting: Sighting) -> None:
+        """Count a sighting, with an example."""
+        tally = self.tally if sighting.kind != "not in NFC" else self._decomposed[sighting.side or 0]
+        examples = [block.example(*sighting[1:])] if tally.wants_example(sighting.kind) else []
+        tally.add(sighting.kind, examples=examples)
 
-    def _look(self, corpus: int, first: int, block: Block, flags: NDArray[np.uint16]) -> None:
-        """Look at a block by itself."""
-        for sighting in block.sightings:
-            self._note(block, sighting, first, flags)
-        for check in self._checks:
-            for sighting in check(block):
-                self._note(block, sighting, first, flags)
-                if sighting.reason == NOT_NFC:
-                    self._forms[corpus, sighting.side or 0, "apart"] += len(sighting.rows)
-                self._seen[corpus, sighting.reason] += len(sighting.rows)
-        source, target = block.sides
-        self._slips[corpus].add(source.lengths, target.lengths)
-        long = (source.lengths >= _JUDGED_CHARACTERS) & (target.lengths >= _JUDGED_CHARACTERS)
-        self._long[corpus] += int(np.count_nonzero(long))
+    def measure(self, block: Block) -> None:
+        """Take in what whole corpora are judged by: lengths, and accented letters in one character."""
+        source, target = (side.lengths for side in block.sides)
+        self._lengths.append(np.minimum(np.stack((source, target)), 65_535).astype(np.uint16))
+        self._long_pairs += int(np.count_nonzero(np.minimum(source, target) >= _MIN_CHARACTERS))
         for number, side in enumerate(block.sides):
-            self._forms[corpus, number, "composed"] += composed_lines(side)
+            self._composed[number] += count_composed(side)
 
-    def _note(self, block: Block, sighting: Sighting, first: int, flags: NDArray[np.uint16]) -> None:
-        self.tally.count(sighting.reason, len(sighting.rows))
-        if (wanted := self.tally.wanted(sighting.reason)) > 0:
-            self.tally.show(sighting.reason, block.examples(sighting, wanted))
-        if sighting.reason.flag:
-            flags[first + sighting.rows] |= np.uint16(sighting.reason.flag)
+    def finish(self, is_reversed: bool) -> None:
+        """Note what is wrong with the whole corpus, instead of what is wrong with its pairs."""
+        records, checked = self.tally.records, self.pairs if self.aligned is None else min(self.aligned, self.pairs)
+        swapped = records["sides swapped"].count
+        if swapped >= max(_MIN_PAIRS, self._long_pairs / 2, checked / 5) and not is_reversed:
+            detail = f"{self.corpus.paths[0]}: {swapped:,} of {self.pairs:,} pairs surely are."
+            self.tally.add("text the wrong way round", self.pairs, detail)
+            is_reversed = True
+        if is_reversed:
+            del records["sides swapped"]
+            records.pop("language of the other side", None)
+        copied = records["source = target"].count + records["short source = target"].count
+        if copied >= _MIN_PAIRS and 2 * copied > checked:
+            del records["source = target"], records["short source = target"]
+            self.tally.add("both sides the same", copied, f"{self.name}: {copied:,} of {self.pairs:,} pairs are.")
+        for number, (tally, composed) in enumerate(zip(self._decomposed, self._composed, strict=True)):
+            decomposed = tally.records["not in NFC"]
+            if decomposed.count and composed:
+                path = self.corpus.paths[min(number, len(self.corpus.paths) - 1)]
+                detail = (
+                    f"{path}: {decomposed.count:,} lines have letters that NFC replaces, {composed:,} have letters "
+                    f"that it writes."
+                )
+                count = min(decomposed.count, composed)
+                self.tally.add("NFC and NFD mixed", count, detail, decomposed.examples)
+            else:
+                self.tally.merge(tally)
+        self._find_slips()
 
-    def _compare(
-        self, first: int, block: Block, flags: NDArray[np.uint16], repeats: list[Repeats], held: dict[str, HeldOut]
-    ) -> None:
-        """Compare a block with the held-out text, and lay its keys by to be compared with one another."""
-        keys, whole = pair_keys(block), block.whole
-        near, comparable = near_keys(block)
-        comparable &= whole
-        numbers = first + np.arange(len(block), dtype=np.int64)
-        for found, these, chosen in zip(repeats, (keys, near), (whole, comparable), strict=True):
-            found.add(these[chosen], numbers[chosen])
-        if held:
-            self._find_overlap(first, block, flags, held, (keys, near, comparable))
+    def _find_slips(self) -> None:
+        if not self._lengths:
+            return
+        slips = find_slips(*np.concatenate(self._lengths, axis=1))
+        shown = self.fetch(slip.start for slip in slips[: 2 * self.tally.limit])
+        for slip in slips:
+            kind = "out of step" if slip.shift else "unrelated lengths"
+            detail = f"{self.corpus.paths[0]}, lines {slip.start + 1:,} to {slip.end:,}: {_describe_slip(slip)}."
+            examples = [shown[slip.start]] if slip.start in shown else []
+            self.tally.add(kind, slip.end - slip.start, detail, examples)
 
-    def _find_overlap(
-        self,
-        first: int,
-        block: Block,
-        flags: NDArray[np.uint16],
-        held: dict[str, HeldOut],
-        keys: tuple[Keys, Keys, NDArray[np.bool_]],
-    ) -> None:
-        """Find the pairs of a block that are also held out; each counts once, by how much of it is."""
-        exact, near, comparable = keys
-        sources, targets = (side_keys(block, number) for number in range(2))
-        open_ = block.whole.copy()
-        for reason, found in (
-            (OVERLAP, {name: contains(text.pairs, exact) for name, text in held.items()}),
-            (NEAR_OVERLAP, {name: contains(text.near, near) & comparable for name, text in held.items()}),
-            (SOURCE_OVERLAP, {name: contains(text.sources, sources) for name, text in held.items()}),
-            (TARGET_OVERLAP, {name: contains(text.targets, targets) for name, text in held.items()}),
-        ):
-            rows = np.flatnonzero(np.logical_or.reduce(list(found.values())) & open_)
-            open_[rows] = False
-            if rows.size:
-                where = [" and ".join(name for name, mask in found.items() if mask[row]) for row in rows.tolist()]
-                remarks = [f"in the {names} text" for names in where]
-                self._note(block, Sighting(reason, rows, remarks=remarks), first, flags)
+    def fetch(self, wanted: Iterable[int]) -> dict[int, Example]:
+        """Read some pairs again, by their numbers from 0."""
+        missing, found = sorted(set(wanted), reverse=True), dict[int, Example]()
+        for block in self.blocks() if missing else ():
+            while missing and missing[-1] < block.start + len(block):
+                number = missing.pop()
+                found[number] = block.example(number - block.start)
+            if not missing:
+                break
+        return found
 
-    def _find_shared(self, first: int, block: Block, flags: NDArray[np.uint16], validation: HeldOut) -> None:
-        """Find the pairs of a block of test text that are validation text, too."""
-        rows = np.flatnonzero(contains(validation.pairs, pair_keys(block)) & block.whole)
-        if rows.size:
-            self._note(block, Sighting(SHARED, rows), first, flags)
 
-    def _find_repeats(self, repeats: Repeats, reason: Reason, flags: NDArray[np.uint16]) -> None:
-        """Count and flag the pairs that came before; those that came exactly so are no near duplicates."""
-        shown: list[tuple[int, int]] = []
-        for later, earlier in repeats.found():
-            chosen = np.ones(len(later), np.bool_)
-            if reason == NEAR_DUPLICATE:
-                chosen = (flags[later] & Flag.DUPLICATE) == 0
-            later, earlier = later[chosen], earlier[chosen]
-            flags[later] |= np.uint16(reason.flag)
-            self.tally.count(reason, len(later))
-            order = np.argsort(later)[: self.tally.limit]
-            shown = sorted([*shown, *zip(later[order].tolist(), earlier[order].tolist(), strict=True)])
-            del shown[self.tally.limit :]
-        examples = self.survey.fetch(number for pair in shown for number in pair)
-        self.tally.show(reason, (_refer(examples[later], examples[earlier], reason) for later, earlier in shown))
+class _Text:
+    """The training, validation or test text."""
 
-    def _report_slips(self, number: int) -> None:
-        extent = self.survey.extents[number]
-        starts: dict[Reason, list[int]] = {OUT_OF_STEP: [], UNRELATED: []}
-        for slip in self._slips[number].finish():
-            reason = OUT_OF_STEP if slip.shift else UNRELATED
-            detail = f"{extent.corpus.paths[0]}, lines {slip.start + 1:,} to {slip.end:,}{_in_words(slip)}."
-            self.tally.count(reason, slip.end - slip.start, detail)
-            if len(starts[reason]) < self.tally.wanted(reason):
-                starts[reason].append(extent.start + slip.start)
-        examples = self.survey.fetch(start for some in starts.values() for start in some)
-        for reason, some in starts.items():
-            self.tally.show(reason, (examples[start] for start in some))
+    def __init__(self, name: str, corpora: Sequence[Corpus], examples: int, progress: Progress) -> None:
+        """Read it for the first time."""
+        self.name, self.tally = name, Tally(examples)
+        self.parts = [_Part(corpus, examples) for corpus in corpora]
+        self.sample, self.pairs = Sample(), 0
+        for number, part in enumerate(self.parts):
+            for block in part.read():
+                self.sample.add(number, block)
+                self.pairs += len(block)
+                progress(self.pairs, 0)
+            source, target = zip(part.corpus.languages, self.sample.sides(number), strict=True)
+            part.sides = profile_side(*source), profile_side(*target)
 
-    def _report_swapped(self, number: int, told: bool) -> None:
-        """Where most pairs of a corpus are swapped, say so once instead of pair by pair.
+    def usual(self) -> Usual:
+        """Learn what is usual in the text."""
+        codes = self.parts[0].corpus.languages
+        scripts, familiar = [], []
+        for number, code in enumerate(codes):
+            counts = sum((part.sides[number].scripts for part in self.parts), start=np.zeros(1, np.int64))
+            own = scripts_of(code)
+            scripts.append(own if own and fits_scripts(own, counts) else main_scripts(counts))
+            familiar.append(frozenset[str]().union(*(part.sides[number].familiar for part in self.parts)))
+        source, target = self.parts[0].sides
+        known = known_languages() >= {source.code, target.code} and source.code != target.code
+        distinct = known and not any(part.sides[0].is_confused(target.code) for part in self.parts)
+        letters = LetterModel(self.sample.without_third_language(familiar[0] | familiar[1]), distinct)
+        ratios = usual_ratio(self.sample)
+        return Usual(codes, (familiar[0], familiar[1]), (scripts[0], scripts[1]), letters, *ratios)
+
+    def check(self, usual: Usual, held: dict[str, HeldOut], progress: Progress) -> Flags:
+        """Look at every pair; returns its flags.
 
         Args:
-            number: of the corpus.
-            told: whether that was said already.
+            usual: what is usual in the training text.
+            held: the texts that this one must not contain. Training text must not contain a pair twice either.
+            progress: called now and then.
         """
-        extent, swapped = self.survey.extents[number], self._seen[number, SWAPPED]
-        if not told and (2 * swapped < self._long[number] or 5 * swapped < extent.sound or swapped < 20):
-            return
-        name = str(extent.corpus.paths[0])
-        if not told:
-            self.tally.count(ALL_SWAPPED, extent.pairs, f"{name}: {swapped:,} of {extent.pairs:,} pairs surely are.")
-        self._take_back(number, (SWAPPED, OTHER_SIDE))
+        training = self.name == "training"
+        flags = np.zeros(self.pairs, np.uint16)
+        keys = np.zeros((2, self.pairs if training else 0), np.uint64)
+        start = 0
+        for part in self.parts:
+            is_reversed = part.check_languages()
+            for block in part.blocks():
+                sightings = [*check_pairs(block, usual)]
+                found = PairKeys(block) if training or held else None
+                if found:
+                    sightings += _find_held_out(found, held) if training else _find_shared(found, held)
+                for sighting in sightings:
+                    part.note(block, sighting)
+                    flags[start + block.start + sighting.row] |= np.uint16(ISSUES[sighting.kind].flag)
+                if found and training:
+                    here = slice(start + block.start, start + block.start + len(block))
+                    keys[:, here] = found.pairs, found.letters
+                part.measure(block)
+                progress(start + block.start + len(block), self.pairs)
+            part.finish(is_reversed)
+            self.tally.merge(part.tally)
+            start += part.pairs
+        if training:
+            self._find_duplicates(keys[0], "duplicate pair", "same as", flags)
+            self._find_duplicates(keys[1], "near-duplicate pair", "like", flags)
+        if 0 < self.tally.records["empty side"].count == self.pairs or not self.pairs:
+            self.tally.add("no pairs", max(len(self.parts), 1), "Every pair has an empty side." if self.pairs else "")
+        if "unreadable JSON" in self.tally.records:
+            self.tally.add("unreadable JSON", 0, f"In JSONL, {json_form(usual.codes)}.")
+        return flags
 
-    def _report_copied(self, number: int) -> None:
-        """Where most pairs of a corpus are the same on both sides, say so once instead of pair by pair."""
-        extent = self.survey.extents[number]
-        copied = self._seen[number, COPY] + self._seen[number, SHORT_COPY]
-        if 2 * copied > extent.sound and copied >= 20:
-            name = " and ".join(map(str, extent.corpus.paths))
-            self.tally.count(ALL_COPIED, copied, f"{name}: {copied:,} of {extent.pairs:,} pairs are.")
-            self._take_back(number, (COPY, SHORT_COPY))
+    def _find_duplicates(self, keys: Keys, kind: str, words: str, flags: Flags) -> None:
+        """Note and flag the pairs that occurred before, but as near duplicates only those that are not equal."""
+        later, first = find_repeats(keys)
+        new = (flags[later] & np.uint16(Flag.DUPLICATE)) == 0
+        later, first = later[new], first[new]
+        flags[later] |= np.uint16(ISSUES[kind].flag)
+        shown = list(zip(later.tolist(), first.tolist(), strict=True))[: self.tally.limit]
+        examples = self._fetch({number for pair in shown for number in pair})
+        self.tally.add(kind, len(later))
+        for number, before in shown:
+            example, earlier = examples[number], examples[before]
+            file = "" if earlier.file == example.file else f"{earlier.file}, "
+            remark = f"{words} {file}line {earlier.line:,}"
+            self.tally.add(kind, 0, examples=[replace(example, remark=remark)])
 
-    def _take_back(self, number: int, reasons: Sequence[Reason]) -> None:
-        """Forget what was counted of a corpus for these reasons, and its examples."""
-        paths = {str(path) for path in self.survey.extents[number].corpus.paths}
-        for reason in reasons:
-            self.tally.count(reason, -self._seen[number, reason])
-            kept = self.tally.examples.pop(reason, [])
-            self.tally.examples[reason] = [example for example in kept if example.file not in paths]
-
-    def _report_forms(self) -> None:
-        """Where one side writes letters both as NFC does and otherwise, say that instead."""
-        mixed = [
-            (number, side, self._forms[number, side, "apart"], self._forms[number, side, "composed"])
-            for number in range(len(self.survey.extents))
-            for side in range(2)
-            if self._forms[number, side, "apart"] and self._forms[number, side, "composed"]
-        ]
-        for number, side, apart, composed in mixed:
-            paths = self.survey.extents[number].corpus.paths
-            path = paths[min(side, len(paths) - 1)]
-            detail = f"{path}: {apart:,} lines have letters that NFC replaces, {composed:,} such as it writes."
-            self.tally.count(MIXED_FORMS, min(apart, composed), detail)
-            self.tally.count(NOT_NFC, -apart)
-            shown = self.tally.examples.pop(NOT_NFC, [])
-            self.tally.show(MIXED_FORMS, [example for example in shown if example.file == str(path)])
-            self.tally.show(NOT_NFC, [example for example in shown if example.file != str(path)])
+    def _fetch(self, wanted: set[int]) -> dict[int, Example]:
+        """Read some pairs again, by their numbers in the whole text."""
+        found: dict[int, Example] = {}
+        start = 0
+        for part in self.parts:
+            here = part.fetch(number - start for number in wanted if start <= number < start + part.pairs)
+            found |= {number + start: example for number, example in here.items()}
+            start += part.pairs
+        return found
 
 
-def _refer(example: Example, earlier: Example, reason: Reason) -> Example:
-    """A repeated pair, with the place where it came first."""
-    place = f"line {earlier.line:,}" if earlier.file == example.file else f"{earlier.file}, line {earlier.line:,}"
-    return replace(example, remark=f"{'like' if reason == NEAR_DUPLICATE else 'same as'} {place}")
+def _find_held_out(keys: PairKeys, held: dict[str, HeldOut]) -> Iterator[Sighting]:
+    """Find the training pairs that are also held out; each counts once, by how much of it is."""
+    found: set[int] = set()
+    for kind, name in (
+        ("also in held-out text", "pairs"),
+        ("almost in held-out text", "letters"),
+        ("source in held-out text", "sources"),
+        ("target in held-out text", "targets"),
+    ):
+        here = {text: contains(getattr(known, name), getattr(keys, name)) for text, known in held.items()}
+        rows = {row for mask in here.values() for row in np.flatnonzero(mask).tolist()} - found
+        found |= rows
+        for row in sorted(rows):
+            texts = " and ".join(text for text, mask in here.items() if mask[row])
+            yield Sighting(kind, row, remark=f"in the {texts} text")
 
 
-def _in_words(slip: Slip) -> str:
+def _find_shared(keys: PairKeys, held: dict[str, HeldOut]) -> Iterator[Sighting]:
+    """Find the test pairs that are also validation pairs."""
+    for known in held.values():
+        for row in np.flatnonzero(contains(known.pairs, keys.pairs)).tolist():
+            yield Sighting("also in validation text", row)
+
+
+def _describe_slip(slip: Slip) -> str:
     if not slip.shift:
-        return ": the lengths of the two sides have nothing to do with each other"
+        return "the lengths of the two sides are unrelated"
     lines = "a line" if abs(slip.shift) == 1 else f"{abs(slip.shift)} lines"
-    return f": the translation seems to stand {lines} {'further down' if slip.shift > 0 else 'further up'}"
+    return f"the translation seems to stand {lines} {'further down' if slip.shift > 0 else 'further up'}"

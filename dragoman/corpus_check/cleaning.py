@@ -10,8 +10,7 @@ import numpy as np
 
 from dragoman.config import CHECK_FILE, DragomanError, TrainConfig
 from dragoman.corpus_check.check import examine_text
-from dragoman.corpus_check.issues import Finding
-from dragoman.corpus_check.reasons import Flag
+from dragoman.corpus_check.issues import Finding, Flag
 from dragoman.runtime.console import Report
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import read_pairs

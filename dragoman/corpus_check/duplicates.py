@@ -1,142 +1,101 @@
-"""Sentence pairs that come again: equal ones, nearly equal ones, and training pairs that are held out elsewhere.
+"""Pairs that occur twice: equal or nearly equal ones, and training pairs that are also held out.
 
-Pairs are compared by 64-bit hashes. Those of a long text go to temporary files, divided by their highest bits, so that
-one file after the other fits into memory. Among n different pairs some two share a hash with probability n² / 2⁶⁵:
-about one in a million for five million pairs.
+Pairs are compared by 64-bit hashes, which take eight bytes each. Some two of n different pairs share a hash with
+probability n² / 2⁶⁵: about one in a million for five million pairs.
 """
 
 from __future__ import annotations
 
 import string
-import tempfile
-from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import IO
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.corpus_check.blocks import Block, Side
-from dragoman.corpus_check.characters import folding
+from dragoman.corpus_check.blocks import Block, Mask, Side
 
 Keys = NDArray[np.uint64]
-"""Hashes; the same text has the same one within a process only."""
+"""Hashes, which differ from process to process; 0 stands for what is not compared."""
 
-PARTITION = 1 << 19
-"""About how many hashes are brought together in memory."""
-
-_MOST_BITS = 6  # 64 files at most, as systems let a process open a few hundred
-
-_RECORD = np.dtype([("key", np.uint64), ("index", np.int64)])
+_NO_LETTERS = bytes(code for code in range(128) if chr(code) not in string.ascii_letters + "\n")
 
 
-class Repeats:
-    """Finds the keys that came before, in a stream of any length, in flat memory.
+class PairKeys:
+    """Hashes of the pairs of a block; pairs with an empty side are not compared."""
 
-    Used as a context: the temporary files are gone at its end.
-    """
-
-    def __init__(self, expected: int, partition: int = PARTITION) -> None:
-        """Args: expected, how many keys will come; partition, how many of them memory may hold at a time."""
-        self._bits = min(((max(expected, 1) - 1) // partition).bit_length(), _MOST_BITS)
-        self._files: list[IO[bytes]] = []
-
-    def __enter__(self) -> Repeats:
-        """Open the temporary files."""
-        self._files = [tempfile.TemporaryFile() for _ in range(1 << self._bits)]  # noqa: SIM115 - closed by __exit__
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Drop the temporary files."""
-        for file in self._files:
-            file.close()
-
-    def add(self, keys: Keys, indices: NDArray[np.int64]) -> None:
-        """Take in keys and the numbers of their pairs; both (n,), the numbers rising from call to call."""
-        records = np.empty(len(keys), _RECORD)
-        records["key"], records["index"] = keys, indices
-        if len(self._files) == 1:
-            self._files[0].write(records.tobytes())
-            return
-        parts = keys >> np.uint64(64 - self._bits)
-        order = np.argsort(parts, kind="stable")
-        bounds = np.searchsorted(parts[order], np.arange(len(self._files) + 1, dtype=np.uint64))
-        records = records[order]
-        for file, start, end in zip(self._files, bounds[:-1], bounds[1:], strict=True):
-            if end > start:
-                file.write(records[start:end].tobytes())
-
-    def found(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield, partition by partition, the pairs whose key came before, and for each the first with that key."""
-        for file in self._files:
-            file.seek(0)
-            records = np.frombuffer(file.read(), _RECORD)
-            order = np.argsort(records["key"], kind="stable")
-            keys, indices = records["key"][order], records["index"][order]
-            fresh = np.ones(len(keys), np.bool_)
-            fresh[1:] = keys[1:] != keys[:-1]
-            first = indices[fresh][np.cumsum(fresh) - 1] if len(keys) else indices
-            yield indices[~fresh], first[~fresh]
+    def __init__(self, block: Block) -> None:
+        """Hash the pairs."""
+        letters = [letters_of(side) for side in block.sides]
+        has_letters = np.fromiter(map(bool, letters[0]), np.bool_) & np.fromiter(map(bool, letters[1]), np.bool_)
+        self.pairs = _hash(zip(*block.stripped, strict=True), block.has_text)
+        """Of both sides, without surrounding whitespace and independent of how accents are written."""
+        self.letters = _hash(zip(*letters, strict=True), block.has_text & has_letters)
+        """Of the letters alone, in lower case."""
+        self.sources = _hash(block.stripped[0], block.has_text)
+        self.targets = _hash(block.stripped[1], block.has_text)
 
 
 class HeldOut:
-    """The validation and test pairs, as hashes: for finding them in the training text."""
+    """The hashes of the validation or test pairs, sorted, to find them in the training text."""
 
-    def __init__(self, blocks: Iterator[Block]) -> None:
-        """Take in all the pairs of these blocks."""
-        collected: list[list[Keys]] = [[], [], [], []]
-        for block in blocks:
-            near, comparable = near_keys(block)
-            sides = (side_keys(block, number)[block.whole] for number in range(2))
-            for keys, more in zip(collected, (pair_keys(block)[block.whole], near[comparable], *sides), strict=True):
-                keys.append(more)
-        empty = np.empty(0, np.uint64)
-        united = (np.unique(np.concatenate([empty, *keys])) for keys in collected)
-        self.pairs, self.near, self.sources, self.targets = united
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        """Hash the pairs of all blocks."""
+        found = [PairKeys(block) for block in blocks]
+        self.pairs = _unique(keys.pairs for keys in found)
+        self.letters = _unique(keys.letters for keys in found)
+        self.sources = _unique(keys.sources for keys in found)
+        self.targets = _unique(keys.targets for keys in found)
 
 
-def contains(known: Keys, keys: Keys) -> NDArray[np.bool_]:
-    """Which of the keys are among the known ones, which are sorted."""
+def letters_of(side: Side) -> list[str]:
+    """Return the letters of each line in normal form C and lower case, to find lines that are nearly the same."""
+    side = side if side.is_nfc else Side(side.composed)
+    if side.ascii:
+        return side.text.lower().encode().translate(None, _NO_LETTERS).decode().split("\n")[:-1]
+    folded = folding()[side.codes]
+    kept: bytes = folded[folded != 0].astype("<u4").tobytes()
+    return kept.decode("utf-32-le").split("\n")[:-1]
+
+
+@cache
+def folding() -> NDArray[np.int32]:
+    """Return for each code point its lower case; 0 for digits, spaces, punctuation, symbols and control characters."""
+    table = np.arange(0x110000, dtype=np.int32)
+    for code in range(0x20000):  # beyond, letters have no case
+        folded, category = chr(code).casefold(), unicodedata.category(chr(code))
+        table[code] = 0 if category[0] in "PSZC" or category == "Nd" else ord(folded) if len(folded) == 1 else code
+    table[0xE0000:] = 0  # tags, variation selectors, private use
+    table[ord("\n")] = ord("\n")
+    return table
+
+
+def contains(known: Keys, keys: Keys) -> Mask:
+    """Return which of the keys are among the known ones, which are sorted."""
     if not known.size:
         return np.zeros(len(keys), np.bool_)
     places = np.minimum(np.searchsorted(known, keys), known.size - 1)
     return np.asarray(known[places] == keys)
 
 
-def pair_keys(block: Block) -> Keys:
-    """A hash of every pair, surrounding whitespace and ways of writing an accent apart."""
-    return _keys(zip(*block.stripped, strict=True), len(block))
+def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of all keys that occurred before, in order, and for each the index of the first one."""
+    order = np.argsort(keys, kind="stable")
+    order = order[np.searchsorted(keys, 1, sorter=order) :]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+    first = order[fresh][np.cumsum(fresh)[~fresh] - 1]
+    later = order[~fresh]
+    by_place = np.argsort(later)
+    return later[by_place], first[by_place]
 
 
-def side_keys(block: Block, number: int) -> Keys:
-    """A hash of every source, 0, or target, 1; apart from the same."""
-    return _keys(block.stripped[number], len(block))
+def _unique(parts: Iterable[Keys]) -> Keys:
+    keys = np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+    return keys[keys > 0]
 
 
-def near_keys(block: Block) -> tuple[Keys, NDArray[np.bool_]]:
-    """A hash of the letters of every pair, and which pairs have letters on both sides; only these can be compared."""
-    sources, targets = (essence(side) for side in block.sides)
-    comparable = np.fromiter(map(bool, sources), np.bool_, len(block))
-    comparable &= np.fromiter(map(bool, targets), np.bool_, len(block))
-    return _keys(zip(sources, targets, strict=True), len(block)), comparable
-
-
-def essence(side: Side) -> list[str]:
-    """The lines in lower case, without digits, spaces, punctuation, symbols and control characters.
-
-    Normal form C comes first, as a letter with an accent may be one character or two.
-    """
-    if not side.is_nfc:
-        side = Side(side.composed())
-    if side.ascii:
-        return side.text.lower().encode().translate(None, _DROPPED).decode().split("\n")[:-1]
-    folded = folding()[side.codes]
-    kept: bytes = folded[folded != 0].astype("<u4").tobytes()
-    return kept.decode("utf-32-le").split("\n")[:-1]
-
-
-_DROPPED = bytes(code for code in range(128) if chr(code) not in string.ascii_letters + "\n")
-
-
-def _keys(texts: Iterable[object], count: int) -> Keys:
-    return np.fromiter(map(hash, texts), np.int64, count).view(np.uint64)
+def _hash(texts: Iterable[object], compared: Mask) -> Keys:
+    keys = np.fromiter(map(hash, texts), np.int64, len(compared)).view(np.uint64)
+    return np.where(compared, keys, np.uint64(0))

@@ -1,37 +1,28 @@
-"""Everything that can be said about a pair by looking at it alone, knowing what is usual in its text."""
+"""What a pair alone shows, knowing what is usual in its text: empty sides, copies, lengths, scripts and languages."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.corpus_check.blocks import Block, Side
-from dragoman.corpus_check.characters import find_characters, find_decomposed, find_markup, find_mojibake
+from dragoman.corpus_check.blocks import Block, Mask, Side
+from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.issues import Sighting
-from dragoman.corpus_check.language_id import Letters, Sample, foreign_language
-from dragoman.corpus_check.languages import RIGHT_TO_LEFT, SCRIPT_NAMES, SCRIPTS, related, script_table
-from dragoman.corpus_check.reasons import (
-    COPY,
-    EMPTY,
-    LONG,
-    OTHER_SIDE,
-    RATIO,
-    SHORT_COPY,
-    SWAPPED,
-    THIRD_LANGUAGE,
-    TOO_LONG,
-    WRONG_SCRIPT,
-    Reason,
+from dragoman.corpus_check.language_id import (
+    SCRIPTS,
+    LetterModel,
+    Sample,
+    foreign_language,
+    names_of,
+    needs_direction_marks,
+    script_table,
 )
-
-Check = Callable[[Block], Iterator[Sighting]]
-"""Looks for one kind of fault in a block."""
 
 LONG_CHARACTERS = 1000
 TOO_LONG_BYTES = 16_384
@@ -40,7 +31,7 @@ TOO_LONG_BYTES = 16_384
 _SLACK = 12  # characters added to both lengths, so that short lines may differ more
 _LEAST_RATIO = math.log(2.5)
 _RATIO_SPREADS = 6.0
-_FOREIGN_LETTERS = 8  # of another script, that a line must have to be in it
+_FOREIGN_LETTERS = 8  # of another script, that a line in that script has at least; of Latin, twice as many
 _COPIED_WORDS = 3
 _COPIED_LETTERS = 15
 _WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
@@ -52,115 +43,79 @@ class Usual:
 
     codes: tuple[str, str]
     """The language codes of source and target."""
-    familiar: tuple[tuple[str, ...], tuple[str, ...]]
-    """For each side its code, and the languages that it seems to be in over whole corpora."""
+    familiar: tuple[frozenset[str], frozenset[str]]
+    """The languages, in two letters, that lines of each side may be in."""
     scripts: tuple[frozenset[str], frozenset[str]]
-    """The scripts that each side is written in; empty where not known."""
-    letters: Letters
-    """Tells the two languages apart."""
+    """The scripts of each side; empty if unknown."""
+    letters: LetterModel
     ratio: float
     """The usual logarithm of source length over target length."""
     ratio_limit: float
     """How far a pair may be from it."""
 
-    @property
-    def share_script(self) -> bool:
-        """Whether letters have to tell the languages apart, because scripts don't."""
-        return not all(self.scripts) or bool(self.scripts[0] & self.scripts[1])
-
 
 def usual_ratio(sample: Sample) -> tuple[float, float]:
-    """The usual log-ratio of the sides' lengths, and how far from it is too far: median and median deviation."""
-    ratios = np.concatenate([_log_ratios(source, target) for source, target in sample.sides()] or [np.zeros(1)])
+    """Return the usual log-ratio of the sides' lengths, and how far from it is too far: median and deviation."""
+    ratios = _log_ratios(*sample.sides()) if sample.pairs else np.zeros(1)
     centre = float(np.median(ratios))
     spread = 1.4826 * float(np.median(np.abs(ratios - centre)))
     return centre, max(_LEAST_RATIO, _RATIO_SPREADS * spread)
 
 
-def checks_of(usual: Usual) -> list[Check]:
-    """All the checks of this module, ready for use."""
-    return [
-        find_empty,
-        lambda block: find_odd_characters(block, usual),
-        find_copies,
-        lambda block: find_lengths(block, usual),
-        lambda block: find_languages(block, usual),
-    ]
+def check_pairs(block: Block, usual: Usual) -> Iterator[Sighting]:
+    """Run all checks of single pairs."""
+    yield from find_empty(block)
+    for number, side in enumerate(block.sides):
+        yield from find_characters(side, number, needs_direction_marks(usual.scripts[number]))
+    yield from find_copies(block)
+    yield from find_lengths(block, usual)
+    yield from find_languages(block, usual)
 
 
 def find_empty(block: Block) -> Iterator[Sighting]:
     """Find pairs without text on one side or both."""
-    empty = ~block.whole
-    empty[list(block.unreadable)] = False
-    if empty.any():
-        rows = np.flatnonzero(empty)
-        missing = [[name for name, side in zip(("source", "target"), block.stripped, strict=True) if not side[row]]
-                   for row in rows.tolist()]  # fmt: skip
-        yield Sighting(EMPTY, rows, remarks=[f"no {' and no '.join(names)}" for names in missing])
-
-
-def find_odd_characters(block: Block, usual: Usual) -> Iterator[Sighting]:
-    """Find control characters, wrong encodings, markup and decomposed letters on both sides."""
-    for number, side in enumerate(block.sides):
-        right_to_left = bool(usual.scripts[number] & RIGHT_TO_LEFT)
-        yield from find_characters(side, number, right_to_left)
-        yield from find_mojibake(side, number)
-        yield from find_markup(side, number)
-        yield from find_decomposed(side, number)
+    for row in np.flatnonzero(~block.has_text & block.readable).tolist():
+        missing = [name for name, lines in zip(("source", "target"), block.stripped, strict=True) if not lines[row]]
+        yield Sighting("empty side", row, remark=f"no {' and no '.join(missing)}")
 
 
 def find_copies(block: Block) -> Iterator[Sighting]:
-    """Find pairs with twice the same text: such that one would translate, and names, numbers and the like."""
-    sources, targets = block.stripped
-    same = [row for row, (source, target) in enumerate(zip(sources, targets, strict=True)) if source == target]
-    rows = np.array([row for row in same if sources[row]], np.intp)
-    copied = np.array([is_sentence(sources[row]) for row in rows.tolist()], np.bool_)
-    if copied.any():
-        yield Sighting(COPY, rows[copied])
-    if not copied.all():
-        yield Sighting(SHORT_COPY, rows[~copied])
+    """Find pairs with the same text twice: sentences, and names, numbers and the like."""
+    for row, (source, target) in enumerate(zip(*block.stripped, strict=True)):
+        if source == target and source:
+            yield Sighting("source = target" if is_sentence(source) else "short source = target", row)
 
 
 def is_sentence(text: str) -> bool:
-    """Whether one would expect a translation of this text to differ from it.
+    """Whether one would expect the translation of a text to differ from it.
 
-    So if it has three words of letters, two of which begin in lower case or in a script without capitals, or a run of
-    more than 15 such letters, or more than 5 in a script without spaces. Addresses (https://…, a@b) don't count.
+    It needs three words with letters, two of which begin in lower case or in a script without capitals; or such a word
+    of more than 15 letters, or more than 5 in a script without spaces. Addresses (https://…, a@b) don't count.
     """
     words = [word for word in text.split() if not re.search(r"[@/\\_]|\w\.\w", word)]
-    lower = [
-        word for word in (word.strip("\"'“”„«»¿¡([{-–") for word in words) if word[:1].isalpha() and not _titled(word)
-    ]
-    spelt = [word for word in words if any(map(str.isalpha, word))]
-    longest = max((sum(map(_weight, filter(str.isalpha, word))) for word in lower), default=0)
-    return (len(spelt) >= _COPIED_WORDS and len(lower) >= 2) or longest > _COPIED_LETTERS
+    bare = [word.strip("\"'“”„«»¿¡([{-–") for word in words]
+    lower = [word for word in bare if word[:1].isalpha() and not (word[0].isupper() or word[0].istitle())]
+    spelt = sum(any(map(str.isalpha, word)) for word in words)
+    longest = max((sum(_weight(letter) for letter in word if letter.isalpha()) for word in lower), default=0)
+    return (spelt >= _COPIED_WORDS and len(lower) >= 2) or longest > _COPIED_LETTERS
 
 
 def _weight(letter: str) -> int:
     script = script_table()[ord(letter)]
-    return 3 if script and list(SCRIPTS)[script - 1] in _WITHOUT_SPACES else 1
-
-
-def _titled(word: str) -> bool:
-    return word[0].isupper() or word[0].istitle()
+    return 3 if script and SCRIPTS[script - 1] in _WITHOUT_SPACES else 1
 
 
 def find_lengths(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Find pairs whose sides differ too much in length, and lines that are too long."""
     source, target = block.sides
     far = np.abs(_log_ratios(source, target) - usual.ratio) > usual.ratio_limit
-    rows = np.flatnonzero(far & block.whole)
-    if rows.size:
-        lengths = zip(source.lengths[rows].tolist(), target.lengths[rows].tolist(), strict=True)
-        yield Sighting(RATIO, rows, remarks=[f"{a:,} against {b:,} characters" for a, b in lengths])
+    for row in np.flatnonzero(far & block.has_text).tolist():
+        remark = f"{source.lengths[row]:,} against {target.lengths[row]:,} characters"
+        yield Sighting("length ratio", row, remark=remark)
     for number, side in enumerate(block.sides):
-        long = np.flatnonzero(side.lengths > LONG_CHARACTERS)
-        if long.size:
-            sizes = np.array([len(side.lines[row].encode()) for row in long.tolist()])
-            for reason, chosen in ((LONG, sizes <= TOO_LONG_BYTES), (TOO_LONG, sizes > TOO_LONG_BYTES)):
-                if chosen.any():
-                    remarks = [f"{n:,} characters" for n in side.lengths[long[chosen]].tolist()]
-                    yield Sighting(reason, long[chosen], number, remarks=remarks)
+        for row in np.flatnonzero(side.lengths > LONG_CHARACTERS).tolist():
+            kind = "very long line" if len(side.lines[row].encode()) > TOO_LONG_BYTES else "long line"
+            yield Sighting(kind, row, number, remark=f"{side.lengths[row]:,} characters")
 
 
 def _log_ratios(source: Side, target: Side) -> NDArray[np.float64]:
@@ -168,84 +123,71 @@ def _log_ratios(source: Side, target: Side) -> NDArray[np.float64]:
 
 
 def find_languages(block: Block, usual: Usual) -> Iterator[Sighting]:
-    """Find lines in a wrong script, in the language of the other side, or in a third one, and swapped pairs."""
-    wrong, scripts = zip(*(_wrong_scripts(side, usual.scripts[n]) for n, side in enumerate(block.sides)), strict=True)
-    judged = block.whole & ~wrong[0] & ~wrong[1]
+    """Find lines in a wrong script, in the language of the other side or in a third one, and swapped pairs."""
+    wrong = [_wrong_scripts(side, usual.scripts[number]) for number, side in enumerate(block.sides)]
+    judged = block.has_text.copy()
+    judged[[*wrong[0], *wrong[1]]] = False
     placed, third = zip(*(_judge_letters(block, number, judged, usual) for number in range(2)), strict=True)
-    swapped = (placed[0] & placed[1]) | _swapped_scripts(block, usual, wrong, scripts)
-    if swapped.any():
-        yield Sighting(SWAPPED, np.flatnonzero(swapped))
-    same = np.fromiter(map(str.__eq__, *block.stripped), np.bool_, len(block))
+    by_script = {
+        row
+        for row in wrong[0].keys() & wrong[1].keys()
+        if wrong[0][row] in usual.scripts[1] and wrong[1][row] in usual.scripts[0]
+    }
+    swapped = {row for row in by_script | (placed[0] & placed[1]) if block.has_text[row]}
+    for row in sorted(swapped):
+        yield Sighting("sides swapped", row)
     for number in range(2):
-        found = {row: f"in {SCRIPT_NAMES[script]} script" for row, script in scripts[number].items()}
-        yield from _sightings(WRONG_SCRIPT, wrong[number] & ~swapped & block.whole, number, found)
-        languages = dict.fromkeys(range(len(block)), f"looks like {usual.codes[1 - number]}")
-        yield from _sightings(OTHER_SIDE, placed[number] & ~swapped & ~same, number, languages)
-        strange = np.isin(np.arange(len(block)), list(third[number]))
-        yield from _sightings(THIRD_LANGUAGE, strange & ~same, number, third[number])
+        for row, script in wrong[number].items():
+            if row not in swapped and block.has_text[row]:
+                yield Sighting("wrong script", row, number, remark=f"in {names_of([script])} script")
+        for row in sorted(placed[number] - swapped):
+            if block.stripped[0][row] != block.stripped[1][row]:  # copies are found elsewhere
+                yield Sighting(
+                    "language of the other side", row, number, remark=f"looks like {usual.codes[1 - number]}"
+                )
+        for row, language in third[number].items():
+            if block.stripped[0][row] != block.stripped[1][row]:
+                yield Sighting("third language", row, number, remark=f"looks like {language}")
 
 
-def _sightings(reason: Reason, mask: NDArray[np.bool_], number: int, remarks: dict[int, str]) -> Iterator[Sighting]:
-    if mask.any():
-        rows = np.flatnonzero(mask)
-        yield Sighting(reason, rows, number, remarks=[remarks[row] for row in rows.tolist()])
-
-
-def _judge_letters(
-    block: Block, number: int, judged: NDArray[np.bool_], usual: Usual
-) -> tuple[NDArray[np.bool_], dict[int, str]]:
-    """Which lines of a side are in the language of the other, and which are in a third language.
-
-    Letters decide; about lines that are strange to their own language, frequent words may, too.
-    """
-    side = block.sides[number]
-    scores = usual.letters.score(side)
-    placed = usual.letters.misplaced(scores, number) & judged & usual.share_script
-    third: dict[int, str] = {}
-    for row in np.flatnonzero(usual.letters.estranged(scores, number) & judged & ~placed).tolist():
+def _judge_letters(block: Block, number: int, judged: Mask, usual: Usual) -> tuple[set[int], dict[int, str]]:
+    """The lines of a side that are in the language of the other, and those in a third language, with that language."""
+    side, fit = block.sides[number], usual.letters.fit(block.sides[number])
+    share_script = not all(usual.scripts) or usual.scripts[0] & usual.scripts[1]
+    misplaced = usual.letters.misplaced(fit, number) & judged & bool(share_script)
+    placed, third = set(np.flatnonzero(misplaced).tolist()), dict[int, str]()
+    for row in np.flatnonzero(usual.letters.strange(fit, number) & judged & ~misplaced).tolist():
         language = foreign_language(side.lines[row], usual.familiar[number])
-        if language and any(related(language, code) for code in usual.familiar[1 - number]):
-            placed[row] = True
-        elif language:
-            third[row] = f"looks like {language}"
+        if language and language not in usual.familiar[1 - number]:
+            third[row] = language
+        elif language and fit.means[1 - number, row] > fit.means[number, row]:
+            placed.add(row)
     return placed, third
 
 
-def _wrong_scripts(side: Side, expected: frozenset[str]) -> tuple[NDArray[np.bool_], dict[int, str]]:
-    """Which lines are mostly in another script than expected, and in which.
+def _wrong_scripts(side: Side, expected: frozenset[str]) -> dict[int, str]:
+    """The lines that are mostly in another script than expected, with that script.
 
-    Latin is at home everywhere, in names; it takes more of it to say that a line is in Latin script.
+    Names in Latin letters occur in all languages, so it takes more of them.
     """
-    wrong = np.zeros(len(side.lines), np.bool_)
-    found: dict[int, str] = {}
     if not expected or (side.ascii and "Latn" in expected):
-        return wrong, found
-    own = [number for number, name in enumerate(SCRIPTS, start=1) if name in expected]
-    foreign = np.flatnonzero(_foreign_table(expected)[side.codes])
-    counts = np.bincount(side.rows(foreign), minlength=len(side.lines))
+        return {}
+    counts = side.sums(_foreign_table(expected)[side.codes])
+    found = {}
     for row in np.flatnonzero(counts >= _FOREIGN_LETTERS).tolist():
-        line = script_table()[side.codes[side.starts[row] : side.ends[row]]]
-        tally = np.bincount(line[line > 0], minlength=len(SCRIPTS) + 1)
-        tally[own] = 0
-        script = list(SCRIPTS)[int(tally.argmax()) - 1]
+        letters = script_table()[side.codes[side.starts[row] :][: side.sizes[row]]]
+        tally = np.bincount(letters[letters > 0], minlength=len(SCRIPTS) + 1)
+        script = max(
+            (name for name in SCRIPTS if name not in expected), key=lambda name: tally[SCRIPTS.index(name) + 1]
+        )
         enough = 2 * _FOREIGN_LETTERS if script == "Latn" else _FOREIGN_LETTERS
-        if 2 * counts[row] > np.count_nonzero(line) and counts[row] >= enough:
-            wrong[row], found[row] = True, script
-    return wrong, found
+        if 2 * counts[row] > tally.sum() and counts[row] >= enough:
+            found[row] = script
+    return found
 
 
 @cache
-def _foreign_table(expected: frozenset[str]) -> NDArray[np.bool_]:
-    """Which code points are letters of other scripts."""
-    foreign = np.array([False, *(name not in expected for name in SCRIPTS)])
+def _foreign_table(expected: frozenset[str]) -> Mask:
+    """Whether each code point is a letter of another script."""
+    foreign = np.array([False, *(script not in expected for script in SCRIPTS)])
     return np.asarray(foreign[script_table()])
-
-
-def _swapped_scripts(
-    block: Block, usual: Usual, wrong: tuple[NDArray[np.bool_], ...], scripts: tuple[dict[int, str], ...]
-) -> NDArray[np.bool_]:
-    """Which pairs have each side in the script of the other."""
-    swapped = np.zeros(len(block), np.bool_)
-    for row in np.flatnonzero(wrong[0] & wrong[1]).tolist():
-        swapped[row] = scripts[0][row] in usual.scripts[1] and scripts[1][row] in usual.scripts[0]
-    return swapped

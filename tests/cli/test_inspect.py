@@ -222,7 +222,7 @@ LANGUAGES = ("--source", "en", "--target", "de")
 
 def test_check_reports_what_is_wrong_and_where(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = text.parent / "made" / "report.json"
-    assert call("check", *LANGUAGES, "--train", text, "--json", report) == 0
+    assert call("check", *LANGUAGES, "--train", text, "--json", report) == 1
     captured = capsys.readouterr()
     assert f"{text}.en:4" in captured.out
     assert "A <U+0000> bird sings." in captured.out
@@ -231,12 +231,19 @@ def test_check_reports_what_is_wrong_and_where(text: Path, capsys: pytest.Captur
     content = json.loads(report.read_text(encoding="utf-8"))
     lines = {found["reason"]: [example["line"] for example in found["examples"]] for found in content["findings"]}
     assert lines == {"NUL": [4], "empty side": [2]}
-    assert call("check", *LANGUAGES, "--train", text, "--examples", 0) == 0
+    assert call("check", *LANGUAGES, "--train", text, "--examples", 0) == 1
     assert ".en:4" not in capsys.readouterr().out
 
 
+def test_check_passes_text_without_errors(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in text.parent.iterdir():
+        path.write_bytes((path.read_bytes().replace(b"\0", b"") + b"\n") * 20 + b"A tab\t\n")
+    assert call("check", *LANGUAGES, "--train", text) == 0
+    assert "NOTE  tab" in capsys.readouterr().out
+
+
 def test_check_looks_for_held_out_text(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("check", *LANGUAGES, "--train", text, "--valid", text, "--test", text) == 0
+    assert call("check", *LANGUAGES, "--train", text, "--valid", text, "--test", text) == 1
     shown = capsys.readouterr().out
     assert "also in held-out text: training 3 pairs" in shown
     assert "in the validation and test text" in shown
@@ -289,6 +296,6 @@ def test_check_uses_colours_on_a_terminal_alone(text: Path) -> None:
             break
         shown += data
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == 1
     assert b"\x1b[1;33mWARNING" in shown
     assert b"A <U+0000> bird sings." in shown

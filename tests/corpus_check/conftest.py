@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.corpus_check.blocks import Side
-from dragoman.corpus_check.duplicates import essence
+from dragoman.corpus_check.duplicates import letters_of
 from dragoman.text.corpus import Pair
 from tests.texts_at_hand import phrasebook
 
@@ -16,5 +16,5 @@ def clean() -> list[Pair]:
     pairs: dict[tuple[str, ...], Pair] = {}
     for pair in phrasebook().train:
         if min(map(len, pair)) >= 25:
-            pairs.setdefault(tuple(essence(Side(list(pair)))), pair)
+            pairs.setdefault(tuple(letters_of(Side(list(pair)))), pair)
     return list(pairs.values())[:2000]

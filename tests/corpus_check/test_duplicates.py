@@ -1,4 +1,4 @@
-"""Repeats: the same pairs as a plain search finds, whatever fits into memory; alike means equal letters."""
+"""Duplicates: equal and nearly equal pairs have equal hashes, and are found as by a plain search."""
 
 from __future__ import annotations
 
@@ -11,43 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.corpus_check.blocks import Side, read_blocks
-from dragoman.corpus_check.duplicates import HeldOut, Repeats, contains, essence, near_keys, pair_keys, side_keys
-from dragoman.text.corpus import Corpus
+from dragoman.corpus_check.blocks import Block, Side
+from dragoman.corpus_check.duplicates import HeldOut, PairKeys, contains, find_repeats, folding, letters_of
+from dragoman.text.corpus import Corpus, Pair
 
 
-@given(st.lists(st.integers(0, 12), max_size=60), st.integers(1, 20), st.integers(1, 9))
-def test_what_came_before_is_found_in_any_number_of_partitions(values: list[int], partition: int, step: int) -> None:
-    spread = np.array(values, np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # over all partitions
-    with Repeats(len(values), partition) as repeats:
-        for start in range(0, len(values), step):
-            part = spread[start : start + step]
-            repeats.add(part, np.arange(start, start + len(part), dtype=np.int64))
-        found = {
-            int(later): int(first)
-            for laters, firsts in repeats.found()
-            for later, first in zip(laters, firsts, strict=True)
-        }
-    assert found == {n: values.index(value) for n, value in enumerate(values) if value in values[:n]}
+def block_of(pairs: list[Pair]) -> Block:
+    return Block(Corpus((Path("a"), Path("b")), ("en", "de")), 0, pairs)
 
 
-def test_partitions_are_as_many_as_memory_asks_for() -> None:
-    keys = np.random.default_rng(1).integers(0, 2**63, 4000).astype(np.uint64) * np.uint64(2)
-    with Repeats(4000, 500) as repeats:
-        repeats.add(keys, np.arange(4000))
-        parts = list(repeats.found())
-        assert len(repeats._files) == 8
-    assert len(parts) == 8
-    assert all(file.closed for file in repeats._files)
-
-
-@given(
-    st.lists(st.text(st.sampled_from(string.printable.replace("\n", "") + "éÉßÄä日本—…«»١٢"), max_size=8), min_size=1)
-)
-def test_essence_is_the_letters_in_lower_case_whatever_the_neighbours_are(lines: list[str]) -> None:
-    expected = ["".join(c for c in line.lower() if c.isalpha()) for line in lines]
-    assert essence(Side(lines)) == expected
-    assert essence(Side([*lines, "é"]))[:-1] == expected  # not by the fast way for ASCII
+@given(st.lists(st.integers(0, 12), max_size=60))
+def test_repeats_are_those_of_a_plain_search(values: list[int]) -> None:
+    later, first = find_repeats(np.array(values, np.uint64))
+    expected = {n: values.index(value) for n, value in enumerate(values) if value and value in values[:n]}
+    assert dict(zip(later.tolist(), first.tolist(), strict=True)) == expected
+    assert later.tolist() == sorted(expected)
 
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 50)))
@@ -56,52 +34,58 @@ def test_contains_is_membership(known: set[int], asked: list[int]) -> None:
     assert found.tolist() == [value in known for value in asked]
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Corpus:
-    pairs = [
-        ("A cat.", "Eine Katze."),
-        ("a  cat!", "eine KATZE 2"),
-        (" A cat. ", "Eine Katze."),
-        ("", "leer"),
-        ("7", "7"),
-    ]
-    for side, name in enumerate("ab"):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
-    return Corpus((tmp_path / "a", tmp_path / "b"), ("en", "de"))
+@given(
+    st.lists(st.text(st.sampled_from(string.printable.replace("\n", "") + "éÉßÄä日本—…«»١٢"), max_size=8), min_size=1)
+)
+def test_letters_are_those_of_each_line_in_lower_case(lines: list[str]) -> None:
+    expected = ["".join(c for c in line.lower() if c.isalpha()) for line in lines]
+    assert letters_of(Side(lines)) == expected
+    assert letters_of(Side([*lines, "é"]))[:-1] == expected  # not by the fast way for ASCII
 
 
-def test_keys_are_equal_for_equal_text(corpus: Corpus) -> None:
-    (block,) = read_blocks(corpus)
-    exact, sources, targets = pair_keys(block), side_keys(block, 0), side_keys(block, 1)
-    near, comparable = near_keys(block)
-    assert exact[0] == exact[2] != exact[1]
-    assert sources[0] == sources[2] != sources[1]
-    assert targets[0] == targets[2] != targets[1]
-    assert near[0] == near[1] == near[2]
-    assert comparable.tolist() == [True, True, True, False, False]  # without letters nothing is alike
-    assert len({*exact.tolist()}) == 4
+@given(st.text())
+def test_folding_keeps_letters_in_lower_case_and_drops_the_rest(text: str) -> None:
+    for character in text:
+        folded = int(folding()[ord(character)])
+        category = unicodedata.category(character)
+        if character != "\n" and (category == "Nd" or category[0] in "PSZC") and ord(character) < 0x20000:
+            assert folded == 0
+        elif category[0] == "L":
+            assert folded in (ord(character), ord(character.casefold()[:1]))
 
 
-def test_keys_are_equal_however_accents_are_written(tmp_path: Path) -> None:
+PAIRS = [
+    ("A cat.", "Eine Katze."),
+    ("a  cat!", "eine KATZE 2"),
+    (" A cat. ", "Eine Katze."),
+    ("", "leer"),
+    ("7", "7"),
+]
+
+
+def test_keys_are_equal_for_equal_text_and_0_for_what_is_not_compared() -> None:
+    keys = PairKeys(block_of(PAIRS))
+    assert keys.pairs[0] == keys.pairs[2] != keys.pairs[1]
+    assert keys.sources[0] == keys.sources[2] != keys.sources[1]
+    assert keys.targets[0] == keys.targets[2] != keys.targets[1]
+    assert keys.letters[0] == keys.letters[1] == keys.letters[2]
+    assert keys.letters[3:].tolist() == [0, 0]  # without letters nothing is nearly the same
+    assert [keys.pairs[3], len({*keys.pairs.tolist()})] == [0, 4]
+
+
+@pytest.mark.parametrize("name", ["pairs", "letters", "sources", "targets"])
+def test_keys_are_equal_however_accents_are_written(name: str) -> None:
     pairs = [("Café déjà vu", "naïf été"), ("한국어", "Ελλάδα ά"), ("cafe deja vu", "naif ete")]
-    blocks = []
-    for forms in (("NFC", "NFC"), ("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")):
-        for side, form in enumerate(forms):
-            lines = "".join(f"{unicodedata.normalize(form, pair[side])}\n" for pair in pairs)
-            (tmp_path / "ab"[side]).write_text(lines, encoding="utf-8")
-        blocks += read_blocks(Corpus((tmp_path / "a", tmp_path / "b"), ("en", "de")))
-    for keys in (pair_keys, lambda b: side_keys(b, 0), lambda b: side_keys(b, 1), lambda b: near_keys(b)[0]):
-        found = [keys(block).tolist() for block in blocks]
-        assert found == [found[0]] * 4
-        assert len({*found[0]}) == 3
-    held = HeldOut(iter(blocks[:1]))
-    assert contains(held.pairs, pair_keys(blocks[3])).all()
+    found = []
+    for source, target in (("NFC", "NFC"), ("NFD", "NFC"), ("NFC", "NFD"), ("NFD", "NFD")):
+        written = [(unicodedata.normalize(source, s), unicodedata.normalize(target, t)) for s, t in pairs]
+        found.append(getattr(PairKeys(block_of(written)), name).tolist())
+    assert found == [found[0]] * 4
+    assert len({*found[0]}) == 3
 
 
-def test_held_out_text_is_known_without_its_empty_pairs(corpus: Corpus) -> None:
-    held = HeldOut(read_blocks(corpus))
-    (block,) = read_blocks(corpus)
-    assert contains(held.pairs, pair_keys(block)).tolist() == [True, True, True, False, True]
-    assert contains(held.near, near_keys(block)[0]).tolist() == [True, True, True, False, False]
-    assert len(held.sources) == 3
-    assert len(held.targets) == 3
+def test_held_out_text_is_known_without_its_empty_pairs() -> None:
+    held, keys = HeldOut([block_of(PAIRS)]), PairKeys(block_of(PAIRS))
+    assert contains(held.pairs, keys.pairs).tolist() == [True, True, True, False, True]
+    assert contains(held.letters, keys.letters).tolist() == [True, True, True, False, False]
+    assert len(held.sources) == len(held.targets) == 3

@@ -1,53 +1,76 @@
-"""Sightings become findings: counted, the first places kept, grave from a certain share on; hidden characters shown."""
+"""The table of issues is sound; a tally becomes findings, and a report that fits its terminal and hides nothing."""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from dragoman.corpus_check.issues import Example, Tally, excerpt, visible
-from dragoman.corpus_check.reasons import COPY, EMPTY, NUL, Reason
+from dragoman.config import CleaningConfig, TextConfig
+from dragoman.corpus_check.issues import (
+    CLEANING_OPTIONS,
+    ISSUES,
+    Example,
+    Finding,
+    Flag,
+    Tally,
+    advice_of,
+    excerpt,
+    render_report,
+    visible,
+)
 
 PLACES = [Example("a.en", line, ("text",)) for line in range(1, 6)]
 
 
-def test_a_tally_counts_all_and_keeps_the_first_places() -> None:
-    tally = Tally("training", 3)
-    tally.count(NUL, 2)
-    tally.show(NUL, PLACES[:2])
-    assert tally.wanted(NUL) == 1
-    tally.count(NUL, 3, "Something about the whole.")
-    tally.show(NUL, PLACES[2:])
-    (finding,) = tally.findings(50)
+@pytest.mark.parametrize("kind", ISSUES)
+def test_advice_is_a_sentence_and_names_options_that_exist(kind: str) -> None:
+    advice = advice_of(kind)
+    assert advice.endswith(".")
+    groups = {"clean": CleaningConfig, "text": TextConfig}
+    for group, name in re.findall(r"--(\w+)\.([\w-]+)", advice):
+        assert name.replace("-", "_") in {field.name for field in fields(groups[group])}
+    named = re.findall(r"--clean\.[\w-]+", advice)
+    assert named == [option for flag, option in CLEANING_OPTIONS.items() if flag == ISSUES[kind].flag]
+
+
+def test_every_flag_has_an_issue_and_a_bit_of_a_uint16() -> None:
+    assert {issue.flag for issue in ISSUES.values()} >= {*CLEANING_OPTIONS, Flag.EMPTY}
+    assert [int(flag) for flag in Flag] == [1 << bit for bit in range(len(Flag))]
+    assert int(np.uint16(sum(Flag))) == sum(Flag)
+
+
+def test_issues_that_stop_training_are_errors() -> None:
+    assert all(issue.severity == "error" for issue in ISSUES.values() if issue.unreadable)
+
+
+def test_a_tally_counts_all_and_keeps_the_first_examples_and_as_many_details() -> None:
+    tally, other = Tally(3), Tally(3)
+    tally.add("NUL", 2, examples=PLACES[:2])
+    assert tally.wants_example("NUL")
+    other.add("NUL", 3, "Something about the whole.", PLACES[2:])
+    other.add("tab", 0)
+    tally.merge(other)
+    (finding,) = tally.findings("training", 50)
     assert (finding.count, finding.share, finding.examples) == (5, 0.1, tuple(PLACES[:3]))
-    assert (finding.detail, finding.advice, finding.text) == ("Something about the whole.", NUL.advice, "training")
+    assert (finding.detail, finding.text, finding.unit) == ("Something about the whole.", "training", "lines")
     assert json.loads(json.dumps(finding.to_dict()))["examples"][0]["line"] == 1
-
-
-def test_what_was_taken_back_is_not_told() -> None:
-    tally = Tally("training", 3)
-    tally.count(NUL, 2)
-    tally.count(NUL, -2)
-    assert tally.findings(10) == []
+    for number in range(4):
+        other.add("tab", 1, f"Detail {number}.")
+    assert [f.detail for f in other.findings("test", 9) if f.reason == "tab"] == ["Detail 0. Detail 1. Detail 2. …"]
 
 
 def test_a_note_becomes_a_warning_from_its_share_on() -> None:
-    grave = Reason("r", "note", "a.", grave=0.1)
     for count, severity in ((9, "note"), (10, "warning")):
-        tally = Tally("training", 0)
-        tally.count(grave, count)
-        assert [finding.severity for finding in tally.findings(100)] == [severity]
-    assert 0 < COPY.grave < EMPTY.grave < 1
-    assert Reason("r", "note", "a.").grave > 1  # never
-
-
-def test_details_are_as_few_as_examples() -> None:
-    tally = Tally("training", 2)
-    for number in range(4):
-        tally.count(NUL, 1, f"Detail {number}.")
-    assert tally.findings(10)[0].detail == "Detail 0. Detail 1. …"
+        tally = Tally(0)
+        tally.add("duplicate pair", count)
+        assert [finding.severity for finding in tally.findings("training", 100)] == [severity]
 
 
 @given(st.text())
@@ -70,3 +93,50 @@ def test_an_excerpt_shows_the_place() -> None:
     assert excerpt(line).endswith("x…")
     assert len(excerpt(line)) < 200
     assert excerpt("short") == "short"
+
+
+# ---- the report
+
+REMARK = "120 against 3 characters, and some more to say about that"
+LONG = Finding(
+    "length ratio",
+    "warning",
+    "training",
+    1234,
+    0.0321,
+    "pairs",
+    (Example("train.en", 17, ("日本語の文" * 30, "word " * 40), REMARK), Example("train.en", 18, ("a", "b"), "short")),
+    "One sentence of advice that is long enough to be broken into lines, with --clean.ratio in it.",
+    "A detail about the whole.",
+)
+NOTE = Finding("tab", "note", "validation", 1, 0.0001, "lines", (Example("valid.en", 3, ("a<U+0009>b",)),), "Advice.")
+
+
+@pytest.mark.parametrize("width", [40, 80, 132])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    report = render_report([LONG, NOTE], {"training": 38_000, "validation": 500}, width)
+    assert max(map(cell_len, report.split("\n"))) <= width
+
+
+def test_the_report_has_all_that_a_finding_says() -> None:
+    lines = render_report([LONG, NOTE], {"training": 38_000, "validation": 500}, 80).split("\n")
+    assert lines[0] == "Examined 38,000 training pairs, 500 validation pairs: 1 warning, 1 note."
+    assert "WARNING  length ratio: training 1,234 pairs (3.2%)" in lines
+    assert "NOTE  tab: validation 1 line (less than 0.1%)" in lines
+    assert "    train.en:18  short" in lines
+    assert "    valid.en:3" in lines
+    assert "      | a<U+0009>b" in lines
+    text = " ".join(" ".join(lines).split())
+    assert LONG.advice in text
+    assert LONG.detail in text
+    assert REMARK in text
+    assert any(line.endswith("…") and "日本語" in line for line in lines)
+
+
+def test_a_report_without_findings() -> None:
+    assert render_report([], {"training": 1}) == "Examined 1 training pair: no issues found."
+
+
+def test_the_share_is_left_out_if_it_is_all() -> None:
+    whole = Finding("x", "error", "training", 5, 1.0, "pairs", (), "Advice.")
+    assert "ERROR  x: 5 pairs\n" in render_report([whole], {"training": 5})
