@@ -19,6 +19,7 @@ if sys.platform != "win32":
     import fcntl
 
 _BLOCK = 1 << 20
+_REPORT_STARTS = (b"{\n", b"| ", b"<!doctype html", b"PK\3\4")  # JSON, a table, a page; arrays and packages are zips
 _LONG_NAME = 200  # bytes, of the 255 that most file systems allow; the name of a partial file is longer
 
 
@@ -78,14 +79,14 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
 def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:
     """Check, before the work, that the files that options name can be written; make their folders.
 
-    An earlier file is replaced: the option that names it is the user's consent.
+    An earlier report is replaced, and no other file: what does not begin as reports do is somebody's text.
 
     Args:
         reports: the name of each file by its option; an empty name is no file.
         read: files that must not be replaced because this command reads them.
 
     Raises:
-        ConfigError: a report would replace what is read, or another report.
+        ConfigError: a report would replace what is read, another report of this command, or what is no report.
         DragomanError: one can't be written.
     """
     taken = {os.path.realpath(path): "which is read here" for path in read}
@@ -100,8 +101,19 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
         place = os.path.realpath(path)
         if place in taken:
             raise ConfigError(f"{option} {name}: would replace the file {taken[place]}; name another one")
+        if path.exists() and not _begins_as_report(path):
+            raise ConfigError(f"{option} {name}: already exists and is no earlier report; name another file")
         taken[place] = f"of {option}"
         make_folder(path.parent)
+
+
+def _begins_as_report(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    return not start or start.startswith(_REPORT_STARTS)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

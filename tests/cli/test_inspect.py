@@ -174,7 +174,7 @@ def test_what_follows_two_dashes_is_left_as_it_is(folder: Path, capsys: pytest.C
 
 def test_devices_and_links_are_written_to_and_not_replaced(folder: Path, tmp_path: Path) -> None:
     link, target = tmp_path / "link.html", tmp_path / "target.html"
-    target.write_text("old")
+    target.write_text("<!doctype html>")
     link.symlink_to(target)
     assert call("inspect", folder, "word1", "--max-length", 2, "--out", link) == 0
     assert link.is_symlink()

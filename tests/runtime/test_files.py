@@ -285,10 +285,10 @@ def test_several_files_are_replaced_all_or_none(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_place_for_a_report_is_checked_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "old").write_text("x")
+    (tmp_path / "old").write_text("{\n}")
     new = {"--a": str(tmp_path / "new"), "--b": str(tmp_path / "old"), "--c": str(tmp_path / "deep" / "er" / "new")}
     prepare_reports(new | {"--d": "", "--e": os.devnull, "--f": os.devnull})
-    assert contents(tmp_path) == {str(tmp_path / "old"): b"x"}
+    assert contents(tmp_path) == {str(tmp_path / "old"): b"{\n}"}
     assert (tmp_path / "deep" / "er").is_dir()
     monkeypatch.setattr(os, "access", lambda *asked: False)
     with pytest.raises(DragomanError, match="read-only"):
@@ -307,6 +307,18 @@ def test_a_report_replaces_neither_what_is_read_nor_another_report(tmp_path: Pat
     with pytest.raises(ConfigError, match=r"^--markdown .* would replace the file of --json; name another one$"):
         prepare_reports(twice)
     assert contents(tmp_path) == {str(tmp_path / "text"): b"x", str(tmp_path / "link"): b"x"}
+
+
+def test_a_report_replaces_only_an_earlier_report(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in ("", '{\n "scores": 1}', "| en → de | |\n", "<!doctype html>"):
+        path.write_text(content)
+        prepare_reports({"--json": str(path)})
+    for content in ("a thesis", '{"source": "a line of JSONL"}\n', "source\ttarget\n"):
+        path.write_text(content)
+        with pytest.raises(ConfigError, match=r"^--json .*file: already exists and is no earlier report; name another"):
+            prepare_reports({"--json": str(path)})
+        assert path.read_text() == content
 
 
 @pytest.mark.parametrize(("name", "said"), [("-", "no file"), (".", "a folder"), (f"new{os.sep}", "a folder")])
