@@ -32,8 +32,8 @@ def _verb(name: str) -> Iterator[str]:
     verb, types = VERBS[name], get_type_hints(VERBS[name].config)
     yield f"## {name} {{ #{name} }}"
     yield " ".join((verb.config.__doc__ or "").split())
-    yield f"```text\n{verb.usage(name)}\n```"
-    for group, options in groupby(verb.options(), key=lambda option: option.name.rpartition(".")[0]):
+    yield f"```text\n{verb.usage(f'dragoman {name}')}\n```"
+    for group, options in groupby(verb.options, key=lambda option: option.name.rpartition(".")[0]):
         if group:
             yield f"### --{group} {{ #{name}-{group} }}"
             yield " ".join((types[group].__doc__ or "").split())

@@ -143,8 +143,8 @@ class ReproduceConfig:
     """Where the text is, or is downloaded to; data/TEXT without it, where TEXT is the recipe's."""
     out: str = ""
     """Where to put the models and the table; runs/NAME without it."""
-    seeds: list[str] = field(default_factory=list)
-    """Train once with each of these; by default with those of the recipe."""
+    seeds: list[int] = field(default_factory=list)
+    """Train once with each of these seeds; by default with those of the recipe."""
     restart: bool = False
     """Throw away what earlier runs of these seeds left and begin again."""
     accept_changes: bool = False
@@ -155,11 +155,9 @@ class ReproduceConfig:
     """auto, cpu, cuda, cuda:N or mps."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no seed."""
-        words = " ".join(self.seeds)
-        whole = all(seed.isdecimal() and len(seed) < 19 for seed in self.seeds)
-        require(whole, f"seeds are whole numbers of up to 18 digits, not {words[:80]}")
-        require(len({*map(int, self.seeds)}) == len(self.seeds), f"a seed stands twice in {words}")
+        """Refuse impossible seeds."""
+        require(all(0 <= seed < 2**63 for seed in self.seeds), "seeds must be from 0 to 2^63 - 1")
+        require(len({*self.seeds}) == len(self.seeds), "seeds has a number twice")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,11 @@ import re
 import textwrap
 from argparse import Action, ArgumentError
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse_from_object
 from jsonargparse import ArgumentParser, DefaultHelpFormatter
@@ -27,7 +29,7 @@ from dragoman.runtime.console import beginning
 _LONGEST_MESSAGE = 400
 _PRINT = "--print_config"  # jsonargparse's own option
 _METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "dict": "a group"}
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,19 @@ class Verb:
     function: str = ""
     """The function's name where it is not the verb's."""
 
+    @cached_property
     def options(self) -> list[Option]:
         """The verb's options, positionals included, in the order of its help."""
         return [option for option in _options(self.config) if option.name not in self.hidden]
 
-    def usage(self, name: str) -> str:
+    def usage(self, program: str) -> str:
         """The words that must be given: positionals first, because an option of several values would take them."""
-        options = self.options()
+        options = self.options
         positionals = [option for option in options if option.name in self.positionals]
         words = [option.name if option.default is MISSING else f"[{option.name}]" for option in positionals]
         required = [option for option in options if option.default is MISSING and option not in positionals]
         words += [f"{option.flag} {option.metavar}" for option in required]
-        return " ".join(["dragoman", name, *words, "[options]"])
+        return " ".join([program, *words, "[options]"])
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,15 @@ class Option:
         return "--" + self.name.replace("_", "-")
 
     @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return get_origin(self.kind) is list
+
+    @property
     def metavar(self) -> str:
         """What stands for its value in a usage line."""
-        name = _METAVARS.get(self.name, "TEXT") if self.kind == list[str] else self.name.upper()
-        return f"{name} [{name} ...]" if self.kind == list[str] else name
+        name = _METAVARS.get(self.name, "TEXT")
+        return f"{name} [{name} ...]" if self.is_list else self.name.upper()
 
     @property
     def default_text(self) -> str:
@@ -94,7 +102,9 @@ class Option:
     @property
     def values(self) -> Collection[str]:
         """The words that can only be this option's value; empty where it can be any word."""
-        return ("true", "false") if self.kind is bool else get_args(self.kind) if self.kind != list[str] else ()
+        if self.kind is bool:
+            return ("true", "false")
+        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
 
 def _options(config: type, prefix: str = "") -> Iterator[Option]:
@@ -135,10 +145,10 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
         ConfigError: an option is unknown, is missing or has an impossible value.
         SystemExit: the words ask for help, which has been printed.
     """
-    options = {option.flag: option for option in verb.options()}
+    options = {option.flag: option for option in verb.options}
     words = _options_first(words, options)
-    parser = _parser(name, verb)
-    try:
+    parser = _parser(verb, f"dragoman {name}")
+    with _plain_errors(verb):
         given = _given(parser, verb, [word for word in words if not word.startswith(_PRINT)])
         starting = _starting_values(given) if verb.config is TrainConfig else {}
         if any(word.startswith(_PRINT) for word in words):
@@ -148,11 +158,31 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
             _refuse_ineffective(given, starting, {word.partition("=")[0] for word in words})
         missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
         wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
-        require(not missing, f"required: {wanted} (usage: {verb.usage(name)})")
+        require(not missing, f"required: {wanted} (usage: {verb.usage(parser.prog)})")
         return _build(verb.config, starting | given)
+
+
+def read_settings(config: type, path: Path) -> Any:
+    """The config dataclass of which a YAML file has the settings.
+
+    Raises:
+        ConfigError: there is no such file, or a setting is unknown, is missing or has an impossible value.
+    """
+    file = Verb(config, "", ())
+    with _plain_errors(file):
+        given = _given(_parser(file), file, [f"--config={path}"])
+        missing = [option.name for option in file.options if option.default is MISSING and option.name not in given]
+        require(not missing, f"{', '.join(missing)} missing")
+        return _build(config, given)
+
+
+@contextmanager
+def _plain_errors(verb: Verb) -> Iterator[None]:
+    """Raise ConfigError with one sentence where jsonargparse raises ArgumentError."""
+    try:
+        yield
     except ArgumentError as error:
-        message = f"{_in_plain_words(error.message, options)} (see dragoman {name} --help)"
-        raise ConfigError(beginning(message, _LONGEST_MESSAGE)) from None
+        raise ConfigError(beginning(_in_plain_words(error.message, verb.options), _LONGEST_MESSAGE)) from None
     except (UnicodeDecodeError, RecursionError, TypeError) as error:
         raise ConfigError(f"the settings can't be understood ({error})") from None
 
@@ -161,7 +191,7 @@ def _given(parser: ArgumentParser, verb: Verb, words: Sequence[str]) -> dict[str
     """The settings that the words and the files they name give, by dotted name; not those left at their default."""
     given = vars(parser.parse_args(words, defaults=False).as_flat())
     given.pop("config", None)
-    names = {option.name for option in verb.options()}
+    names = {option.name for option in verb.options}
     for name in given:
         require(name in names, f"{name} is a group of settings: give each of them by its name")
     return {name: value for name, value in given.items() if value is not None or name not in verb.positionals}
@@ -177,29 +207,29 @@ class _HelpFormatter(DefaultHelpFormatter):
         return action.help or ""
 
 
-def _parser(name: str, verb: Verb) -> ArgumentParser:
+def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
     """The parser of a verb."""
     parser = ArgumentParser(
-        prog=f"dragoman {name}",
-        usage=textwrap.fill(verb.usage(name), 72, subsequent_indent=" " * 8, break_on_hyphens=False),
+        prog=program,
+        usage=textwrap.fill(verb.usage(program), 72, subsequent_indent=" " * 8, break_on_hyphens=False),
         description=verb.config.__doc__,
         allow_abbrev=False,
         exit_on_error=False,
         formatter_class=_HelpFormatter,
     )
-    if verb.config is TrainConfig:
+    if not verb.module or verb.config is TrainConfig:
         parser.add_argument(
             "--config", action="config", help="YAML file of settings. Options and files apply in order."
         )
     groups: dict[str, Any] = {"": parser}
     types = get_type_hints(verb.config)
-    for option in verb.options():
+    for option in verb.options:
         group = option.name.rpartition(".")[0]
         if group not in groups:
-            groups[group] = parser.add_argument_group(f"{group}: {first_sentence(types[group])}")
+            groups[group] = parser.add_argument_group(group, first_sentence(types[group]))
         settings: dict[str, Any] = {"type": option.kind}
-        if option.kind == list[str]:
-            settings = {"type": str, "nargs": "+", "metavar": option.metavar.split()[0]}
+        if option.is_list:
+            settings = {"type": get_args(option.kind)[0], "nargs": "+", "metavar": option.metavar.split()[0]}
         elif option.name in verb.positionals:
             settings["nargs"] = "?"
         elif option.const is not None:
@@ -228,7 +258,7 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
         flag, equals, value = word.partition("=")
         flag = flag.replace("_", "-").replace("--print-config", _PRINT)
         option = options.get(flag)
-        if option and option.kind == list[str]:
+        if option and option.is_list:
             require(flag not in arranged, f"{flag} is given twice: give all of its values after one {flag}")
             arranged += [flag, *([value] if equals else [])]
             while waiting and not waiting[0].startswith("--"):
@@ -244,26 +274,26 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
     return [*arranged, "--", *positionals] if positionals else arranged
 
 
-def _in_plain_words(message: str, options: Mapping[str, Option]) -> str:
+def _in_plain_words(message: str, options: Sequence[Option]) -> str:
     """A complaint of jsonargparse as one sentence, with the option that may have been meant where one is unknown."""
     message = " ".join(message.split())
     expected = r"Expected an? (?:<class '(\w+)'>|typing\.Literal.*)\. Got value: ?(.*)"
     if wrong := re.match(rf'Parser key "([\w.]+)".*?: {expected}', message):
         name, kind, value = wrong.groups()
-        choices = ", ".join(next(option.values for option in options.values() if option.name == name))
+        choices = ", ".join(next(option.values for option in options if option.name == name))
         return f"{name} must be {_KINDS[kind] if kind else f'one of {choices}'}, not {value or 'nothing'}"
     if unknown := re.match(r"unrecognized arguments: (?:-- )?([^= ]+)", message):
         if unknown[1].startswith("--"):
-            return f"unknown option {unknown[1]}{nearest(unknown[1], options)}"
+            return f"unknown option {unknown[1]}{nearest(unknown[1], [option.flag for option in options])}"
         if unknown[1].startswith("-"):
             return f"unknown option {unknown[1]}; text that begins with a dash goes last, after --"
         return f"unexpected argument {unknown[1]!r}; text with spaces goes in quotes"
     if unknown := re.match(r"Option '(\S+)' is not accepted", message):
-        return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in options.values()])}"
-    if "item assignment" in message:
-        return "a list of texts is written as [text, …] in a settings file"
+        return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in options])}"
+    if "item assignment" in message or "not iterable" in message:
+        return "a list is written as [text, …] in a settings file"
     message = re.sub(
-        r"^(Problems parsing|Unexpected) config:", "--config: no YAML with lines such as 'seed: 1':", message
+        r"^(Problems parsing|Unexpected) config:", "the settings are not YAML with lines such as 'seed: 1':", message
     )
     return re.sub(r'^Parser key "([\w.]+)": ', r"--\1: ", message.replace('in "<unicode string>", ', ""))
 
@@ -282,7 +312,7 @@ def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
         elif name in values:
             value = chosen[field.name] = values[name]
             texts = value if isinstance(value, list) else [value]
-            needed = types[field.name] == list[str] or (types[field.name] is str and field.default != "")
+            needed = get_origin(types[field.name]) is list or (types[field.name] is str and field.default != "")
             require(value is not None, f"{name} has no value: give it one, or leave it out")
             require("" not in texts or not needed, f"{name} is empty: it needs a value")
             require(all(map(_is_text, map(str, texts))), f"{name} is not text: {value!a}")

@@ -1,29 +1,136 @@
-"""The verb `reproduce`: a recipe, from the text to a table of scores."""
+"""The verb `reproduce`: follows a recipe, from the text to a table of scores.
+
+A recipe is one YAML file: a text, the settings of training, the seeds, and how the models are scored.
+"""
 
 from __future__ import annotations
 
 import json
 import shlex
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import EvaluateConfig, ReproduceConfig
-from dragoman.cli.parsing import parse
-from dragoman.cli.recipe import Recipe, within
-from dragoman.config import ConfigError, DragomanError, TrainConfig
+from dragoman.cli.parsing import parse, read_settings
+from dragoman.config import ConfigError, DragomanError, TrainConfig, require
 from dragoman.datasets.download import download
+from dragoman.datasets.registry import SOURCES
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
 from dragoman.runtime.console import say, table_cell
 from dragoman.runtime.device import choose_device
-from dragoman.runtime.files import make_folder, write_atomically
+from dragoman.runtime.files import checksum, make_folder, write_atomically
+from dragoman.text.corpus import locate
 from dragoman.train import dry_run_training, train
 from dragoman.training.dry_run import DryRun, SyntheticText, dry_run
+
+_RESERVED = {
+    "train": ("out", "seed", "restart", "accept_changes", "dry_run", "device"),
+    "evaluate": ("folder", "json", "markdown", "device"),
+}
+"""Settings that the verb chooses itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a recipe's file says."""
+
+    about: str
+    """One line for people."""
+    download: str
+    """The text, as the verb download calls it."""
+    train: dict[str, Any]
+    """Settings, as --config takes them; texts are below the folder of the data."""
+    evaluate: dict[str, Any]
+    """Options of evaluate; texts as in train."""
+    seeds: list[int] = field(default_factory=lambda: [1])
+    """Train once with each of these."""
+    published: str = ""
+    """What there is to compare the result with, and where it is from."""
+    imagined: dict[str, float] = field(default_factory=dict)
+    """Pairs and mean length of the text, for a dry run without it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no recipe; train and evaluate are parsed later, their texts are used before."""
+        ReproduceConfig(recipe="", seeds=self.seeds)  # refuses impossible seeds
+        groups = {"train": self.train, "evaluate": self.evaluate}
+        for name, texts in self._texts().items():
+            is_list = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
+            require(is_list, f"{name} must be a list of texts, such as [val]")
+        for name in ("source", "target"):
+            require(isinstance(self.train.get(name), str), f"train.{name} must be a language code")
+        for group, reserved in _RESERVED.items():
+            for name in groups[group]:
+                require(
+                    str(name).replace("-", "_") not in reserved, f"{group}.{name} is chosen by reproduce: leave it out"
+                )
+        sizes = not self.imagined or ({*self.imagined} == {"pairs", "length"} and min(self.imagined.values()) > 0)
+        require(sizes, "imagined must have pairs and length, both above 0")
+
+    def _texts(self) -> dict[str, Any]:
+        needed = {"train.train": self.train.get("train"), "evaluate.test": self.evaluate.get("test")}
+        return needed | {f"train.{name}": self.train[name] for name in ("valid", "test") if name in self.train}
+
+    def files(self, data: str) -> list[Path]:
+        """The files of all texts in a folder.
+
+        Raises:
+            DragomanError: one is missing.
+        """
+        languages = self.train["source"], self.train["target"]
+        texts = [text for texts in self._texts().values() for text in _within(data, texts)]
+        return [path for text in texts for path in locate(text, *languages).paths]
+
+    def missing(self, data: str) -> str:
+        """What a folder lacks of the texts; empty if it has all."""
+        try:
+            self.files(data)
+        except DragomanError as error:
+            return str(error)
+        return ""
+
+    def unknown_files(self, data: str) -> list[str]:
+        """Those files of a folder that differ from the known ones of the download; none where nothing is known."""
+        known = {file.name: file.sha256 for file in SOURCES[self.download].files} if self.download in SOURCES else {}
+        return [
+            str(path) for path in self.files(data) if any(known.values()) and known.get(path.name) != checksum(path)
+        ]
+
+    def settings(self, data: str) -> str:
+        """The settings of training as a file for --config."""
+        texts = {name: _within(data, self.train[name]) for name in ("train", "valid", "test") if name in self.train}
+        return yaml.safe_dump(self.train | texts, sort_keys=False, allow_unicode=True)
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Raises:
+        DragomanError: there is no such file, or it is no recipe.
+    """
+    hint = "see those in recipes/ of Dragoman's source repository"
+    if not path.is_file():
+        raise DragomanError(f"{path}: no such file; {hint}")
+    try:
+        recipe: Recipe = read_settings(Recipe, path)
+    except ConfigError as error:
+        raise DragomanError(f"{path}: not a recipe ({error}); {hint}") from None
+    return recipe
+
+
+def _within(data: str, texts: list[str]) -> list[str]:
+    """Texts in the folder of the data, each a prefix or a file for each language with a comma between."""
+    return [",".join(str(Path(data, part)) for part in text.split(",")) for text in texts]
+
+
+# ---- the runs
 
 
 @dataclass(frozen=True)
@@ -36,48 +143,30 @@ class _Run:
     to_score: EvaluateConfig
 
 
-def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
-    """The run of a seed; raises ConfigError where the recipe has an impossible setting."""
-    training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
-    for name in ("restart", "accept_changes"):
-        training += [f"--{name.replace('_', '-')}", "true"] if getattr(config, name) else []
-    scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
-    scoring += ["--device", config.device]
-    for name, value in recipe.evaluate.items():
-        option = f"--{name.replace('_', '-')}"
-        texts = [option, *(within(config.data, text) for text in value)] if name == "test" else []
-        scoring += texts or [f"{option}={str(value).lower() if isinstance(value, bool) else value}"]
-    try:
-        to_train, to_score = parse("train", VERBS["train"], training), parse("evaluate", VERBS["evaluate"], scoring)
-    except ConfigError as error:
-        raise ConfigError(f"{config.recipe}: {error}") from None
-    return _Run(training, scoring, to_train, to_score)
-
-
 def reproduce(config: ReproduceConfig) -> int:
     """Download, train with each seed, evaluate, and print the table; returns the exit code."""
     path = Path(config.recipe)
-    recipe = Recipe.read(path)
+    recipe = read_recipe(path)
     data = config.data or f"data/{recipe.download.replace(':', '-').replace('/', '-')}"
-    config = replace(config, data=data, out=config.out or f"runs/{path.stem}")
-    out, seeds = Path(config.out), [int(seed) for seed in config.seeds] or recipe.seeds
+    seeds = config.seeds or recipe.seeds
+    config = replace(config, data=data, out=config.out or f"runs/{path.stem}", seeds=seeds)
     say(recipe.about)
     if config.dry_run:
-        print("\n".join(_dry_run(recipe, config, seeds[0]).lines()))
+        print("\n".join(_dry_run(recipe, config).lines()))
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
+    out = Path(config.out)
     make_folder(out)
     settings = out / "train.yaml"
     write_atomically(settings, recipe.settings(data).encode())
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
     runs = [_plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
     if missing := recipe.missing(data):
-        say(missing)
-        say(f"$ dragoman download {recipe.download} --out {shlex.quote(data)}")
+        say(f"{missing}\n$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(recipe.download, Path(data))
-    if strange := recipe.strange_files(data):
-        say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(strange)}")
+    if unknown := recipe.unknown_files(data):
+        say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(unknown)}")
     for run in runs:
         say(f"$ dragoman train {shlex.join(run.training)}")
         if code := train(run.to_train):
@@ -86,6 +175,44 @@ def reproduce(config: ReproduceConfig) -> int:
         evaluate(run.to_score)
     _conclude(recipe, _of_one_system(read_evaluation(runs[-1].to_score.json), out), out)
     return 0
+
+
+def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
+    """The run of a seed; raises ConfigError where the recipe has an impossible setting."""
+    training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
+    training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
+    scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
+    scoring += ["--device", config.device, "--test", *_within(config.data, recipe.evaluate["test"])]
+    for name, value in recipe.evaluate.items():
+        word = str(value).lower() if isinstance(value, bool) else value
+        scoring += [f"--{str(name).replace('_', '-')}={word}"] if name != "test" else []
+    try:
+        to_train, to_score = parse("train", VERBS["train"], training), parse("evaluate", VERBS["evaluate"], scoring)
+    except ConfigError as error:
+        raise ConfigError(f"{config.recipe}: {error}") from None
+    return _Run(training, scoring, to_train, to_score)
+
+
+def _dry_run(recipe: Recipe, config: ReproduceConfig) -> DryRun:
+    """What training would take, with the text or, if it is missing, with one of the size that the recipe imagines."""
+    missing, seed = recipe.missing(config.data), config.seeds[0]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Path(folder, "train.yaml")
+        settings.write_text(recipe.settings(config.data), encoding="utf-8")
+        place = Path(folder) if missing else Path(config.out, f"seed-{seed}")
+        training = _plan(recipe, config, settings, place, seed).to_train
+    if not missing:
+        return dry_run_training(training)
+    if not recipe.imagined:
+        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download} --out {config.data}")
+    pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
+    say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
+    text = SyntheticText(pairs, length, training.text.max_length, words)
+    shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
+    return dry_run(training, shape, text, choose_device(config.device), say)
+
+
+# ---- the table
 
 
 def _of_one_system(last: dict[str, Any], out: Path) -> list[dict[str, Any]]:
@@ -128,23 +255,4 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
     }
     write_atomically(out / "results.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
     print(table, end="")
-    say(f"all of it is in {out / 'results.md'} and {out / 'results.json'}")
-
-
-def _dry_run(recipe: Recipe, config: ReproduceConfig, seed: int) -> DryRun:
-    """What training would take, with the text or without."""
-    missing = recipe.missing(config.data)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Path(folder, "train.yaml")
-        settings.write_text(recipe.settings(config.data), encoding="utf-8")
-        place = Path(config.out, f"seed-{seed}") if not missing else Path(folder)
-        training = _plan(recipe, config, settings, place, seed).to_train
-    if not missing:
-        return dry_run_training(training)
-    if not {"pairs", "length"} <= recipe.imagined.keys():
-        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download} --out {config.data}")
-    pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
-    say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
-    text = SyntheticText(pairs, length, training.text.max_length, words)
-    shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
-    return dry_run(training, shape, text, choose_device(config.device), say)
+    say(f"all results are in {out / 'results.md'} and {out / 'results.json'}")

@@ -29,7 +29,7 @@ def test_every_help_fits_80_columns_and_explains_every_option(
     assert (result.code, result.err) == (0, "")
     assert max(map(len, result.out.splitlines())) <= 80
     shown = dict(re.findall(r"^  (--[\w.-]+)[^\n]*?(?:\n {24}|  +)(\S.*)", result.out, flags=re.MULTILINE))
-    options = VERBS[words[0]].options() if words else []
+    options = VERBS[words[0]].options if words else []
     positionals = VERBS[words[0]].positionals if words else ()
     assert {option.flag for option in options if option.name not in positionals} <= shown.keys()
     assert not [flag for flag, text in shown.items() if text.startswith("(")]
@@ -43,7 +43,7 @@ def test_the_overview_names_every_verb() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_offers_what_it_uses(verb: str) -> None:
-    offered = {option.name.partition(".")[0] for option in VERBS[verb].options()}
+    offered = {option.name.partition(".")[0] for option in VERBS[verb].options}
     assert offered == {field.name.rstrip("_") for field in fields(VERBS[verb].config)} - {*VERBS[verb].hidden}
 
 

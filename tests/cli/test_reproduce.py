@@ -1,4 +1,4 @@
-"""Recipes: from the text to a table of scores, once and again."""
+"""Recipes: what is one, and from the text to a table of scores, once and again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ import yaml
 
 from dragoman.checkpoint import fingerprint
 from dragoman.cli import reproduce as reproduce_module
-from dragoman.cli.main import main
+from dragoman.cli.main import VERBS
+from dragoman.cli.options import EvaluateConfig
+from dragoman.cli.parsing import parse
+from dragoman.cli.reproduce import Recipe, read_recipe
 from dragoman.config import DragomanError, TrainConfig
+from dragoman.datasets.registry import SOURCES
+from dragoman.model.transformer import Transformer
+from tests import command_calls
+from tests.command_calls import Result
 from tests.training.small_runs import write_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,68 +49,94 @@ SMALL: dict[str, Any] = {
 }
 
 
+def write_recipe(folder: Path, train: dict[str, Any] | None = None, **changes: Any) -> Path:
+    path = folder / "capitals.yaml"
+    path.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | (train or {})} | changes))
+    return path
+
+
+def run(recipe: Path, data: Path, *more: object) -> Result:
+    """Follow a recipe into `out` beside it."""
+    options = ["--data", data, "--out", recipe.parent / "out", "--device", "cpu"]
+    return command_calls.run("reproduce", recipe, *options, *more)
+
+
+def seeds_of(recipe: Path) -> list[int]:
+    """The seeds in the table."""
+    results = json.loads((recipe.parent / "out" / "results.json").read_text())
+    return [one["model"]["seed"] for one in results["runs"]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write_corpus(folder)
+    for language in ("en", "xx"):
+        valid = (folder / f"valid.{language}").read_text()
+        (folder / f"other.{language}").write_text(valid.replace("a", "b").replace("A", "B"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """A recipe that was followed to its end, and what was printed; tests that go on take a copy."""
+    recipe = write_recipe(tmp_path_factory.mktemp("recipe"))
+    result = run(recipe, data)
+    assert result.code == 0, result.err
+    return recipe, result
+
+
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
-    write_corpus(tmp_path)
-    (tmp_path / "capitals.yaml").write_text(yaml.safe_dump(SMALL))
-    return tmp_path / "capitals.yaml"
+def again(finished: tuple[Path, Result], tmp_path: Path) -> Path:
+    """A copy of the finished recipe and its runs."""
+    shutil.copytree(finished[0].parent / "out", tmp_path / "out")
+    return write_recipe(tmp_path)
 
 
-def run(recipe: Path, *more: str) -> int:
-    folder = recipe.parent
-    return main(
-        ["reproduce", str(recipe), "--data", str(folder), "--out", str(folder / "out"), "--device", "cpu", *more]
-    )
-
-
-def test_each_seed_is_trained_and_scored_and_the_table_says_all(
-    recipe: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(recipe) == 0
-    shown, out = capsys.readouterr(), recipe.parent / "out"
+def test_each_seed_is_trained_and_scored_and_the_table_says_all(finished: tuple[Path, Result]) -> None:
+    (recipe, shown), out = finished, finished[0].parent / "out"
     results = json.loads((out / "results.json").read_text())
-    assert [one["model"]["seed"] for one in results["runs"]] == [1, 2]
+    assert seeds_of(recipe) == [1, 2]
     assert results["published"] == SMALL["published"]
     means = {name: sum(one["scores"][name] for one in results["runs"]) / 2 for name in ("bleu", "chrf", "chrfpp")}
     for name, mean in means.items():
         assert results["scores"][name]["mean"] == pytest.approx(mean)
         assert results["scores"][name]["runs"] == 2
     summary = shown.out[shown.out.index("| Words in capitals | |") :]
-    assert f"| chrF2 | {means['chrf']:.2f} ± " in shown.out
-    assert "| published | 12.3 BLEU (Somebody, 2020) |" in shown.out
+    assert f"| chrF2 | {means['chrf']:.2f} ± " in summary
+    assert "(standard deviation of 2 runs)" in summary
+    assert "| published | 12.3 BLEU (Somebody, 2020) |" in summary
     table = (out / "results.md").read_text()
     assert table.startswith(summary)
     assert table.count("| model | ") == 2
     assert {one["settings"]["beam"] for one in results["runs"]} == {2}
     assert (results["train"], results["evaluate"]) == (SMALL["train"], SMALL["evaluate"])
     for one in results["runs"]:
-        whole = one["model"]["whole run"]
-        assert whole["steps"] == 6
-        assert whole["on"].endswith(f"{torch.get_num_threads()} threads" if torch.get_num_threads() > 1 else "1 thread")
-        assert one["model"]["kept"] in ("step 3", "step 6", "average of the last 2 checkpoints")
+        assert one["model"]["whole run"]["steps"] == 6
         assert f"| kept | {one['model']['kept']} |" in table
     assert results["minutes"] == [one["model"]["whole run"]["minutes"] for one in results["runs"]]
+    assert "warning: not the files that `dragoman download multi30k` brings" in shown.err
 
 
-def test_what_it_does_can_be_done_by_hand(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands that it prints are all there is to it."""
-    assert run(recipe, "--seeds", "7") == 0
-    commands = [line[2:] for line in capsys.readouterr().err.splitlines() if line.startswith("$ ")]
-    assert [command.split()[:2] for command in commands] == [["dragoman", "train"], ["dragoman", "evaluate"]]
-    scores = recipe.parent / "out" / "seed-7" / "scores.json"
-    before = json.loads(scores.read_text())
-    scores.unlink()
-    words = commands[0].split()
-    words[words.index("--out") + 1] = str(recipe.parent / "by-hand")
-    assert main(words[1:]) == 0
-    assert main(commands[1].split()[1:]) == 0
-    assert json.loads(scores.read_text())["scores"] == before["scores"]
-    weights = [recipe.parent / name / "model.safetensors" for name in ("out/seed-7", "by-hand")]
-    assert fingerprint(weights[0]) == fingerprint(weights[1]) == before["weights"]["sha256"]
+def test_the_commands_that_it_prints_do_the_same(finished: tuple[Path, Result], tmp_path: Path) -> None:
+    recipe, shown = finished
+    train, evaluate, *_ = [line[2:].split() for line in shown.err.splitlines() if line.startswith("$ ")]
+    scores = json.loads((recipe.parent / "out" / "seed-1" / "scores.json").read_text())
+    train[train.index("--out") + 1] = evaluate[2] = str(tmp_path / "model")
+    evaluate[evaluate.index("--json") + 1] = str(tmp_path / "scores.json")
+    assert (train[:2], evaluate[:2]) == (["dragoman", "train"], ["dragoman", "evaluate"])
+    assert command_calls.run(*train[1:]).code == 0
+    assert command_calls.run(*evaluate[1:]).code == 0
+    assert json.loads((tmp_path / "scores.json").read_text())["scores"] == scores["scores"]
+    assert fingerprint(tmp_path / "model" / "model.safetensors") == scores["weights"]["sha256"]
 
 
-def test_an_interrupted_one_continues(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train = reproduce_module.train
+def test_an_interrupted_one_continues_and_joins_the_others(
+    again: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, train = again.parent / "out", reproduce_module.train
+    shutil.rmtree(out / "seed-1")
+    (out / "results.md").unlink()
 
     def interrupted(config: TrainConfig) -> int:
         train(replace(config, max_steps=3))
@@ -111,123 +144,62 @@ def test_an_interrupted_one_continues(recipe: Path, monkeypatch: pytest.MonkeyPa
 
     with monkeypatch.context() as patch:
         patch.setattr(reproduce_module, "train", interrupted)
-        assert run(recipe) == 130
-    assert not (recipe.parent / "out" / "results.md").exists()
-    assert run(recipe) == 0
-    assert run(recipe) == 0  # finished: only evaluated once more
-    assert (recipe.parent / "out" / "results.md").exists()
+        assert run(again, data).code == 130
+    assert not (out / "results.md").exists()
+    result = run(again, data, "--seeds", 1)
+    assert (result.code, seeds_of(again)) == (0, [1, 2])
+    assert "continuing after step 3" in result.err
 
 
-def test_other_seeds_join_those_that_are_there(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for seeds in (["2"], ["1"]):
-        assert run(recipe, "--seeds", *seeds) == 0
-    results = json.loads((recipe.parent / "out" / "results.json").read_text())
-    assert [one["model"]["seed"] for one in results["runs"]] == [1, 2]
-    assert "(standard deviation of 2 runs)" in capsys.readouterr().out
-    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"beam": 1}}))
-    assert run(recipe, "--seeds", "1") == 0  # seed 2 was scored in another way
-    assert seeds_of(recipe) == [1]
-    assert "seed-2: not in the table (differs in: search)" in capsys.readouterr().err
-
-
-def seeds_of(recipe: Path) -> list[int]:
-    results = json.loads((recipe.parent / "out" / "results.json").read_text())
-    return [one["model"]["seed"] for one in results["runs"]]
-
-
-def test_runs_of_another_recipe_or_model_are_left_out(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = recipe.parent / "out"
-    assert run(recipe) == 0
-    assert seeds_of(recipe) == [1, 2]
-    shutil.copytree(out / "seed-2", out / "seed-2-backup")
-    shutil.copytree(out / "seed-2", out / "seed-5")
+def test_runs_of_another_system_are_left_out(again: Path, data: Path) -> None:
+    out = again.parent / "out"
+    for name in ("seed-2-backup", "seed-4", "seed-5", "seed-6"):
+        shutil.copytree(out / "seed-2", out / name)
     (out / "seed-5" / "scores.json").write_text("{}")
-    shutil.copytree(out / "seed-2", out / "seed-6")
     (out / "seed-6" / "model.safetensors").write_bytes((out / "seed-1" / "model.safetensors").read_bytes())
-    capsys.readouterr()
-    assert run(recipe, "--seeds", "1") == 0
-    told = capsys.readouterr().err
-    assert seeds_of(recipe) == [1, 2]
+    told = run(again, data, "--seeds", 1).err
+    assert seeds_of(again) == [1, 2]
+    assert "seed-4: not in the table (the model there is of seed 2)" in told
     assert "seed-5: not in the table" in told
     assert "seed-6: not in the table (the model there is another by now)" in told
-    for settings in ({"max_steps": 8}, {"max_steps": 6, "optimizer": {"label_smoothing": 0.2}}):
-        recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | settings}))
-        assert run(recipe, "--seeds", "3", "--restart") == 0
-        assert seeds_of(recipe) == [3]
-        assert "seed-1: not in the table (differs in: training settings)" in capsys.readouterr().err
+    write_recipe(again.parent, evaluate=SMALL["evaluate"] | {"beam": 1})
+    told = run(again, data, "--seeds", 1).err
+    assert seeds_of(again) == [1]
+    assert "seed-2: not in the table (differs in: search)" in told
 
 
-def with_training(recipe: Path, **settings: Any) -> None:
-    recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | settings}))
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [({"optimizer": {"label_smoothing": 0.2}}, "training settings"), ({"valid": ["other"]}, "validation text")],
+)
+def test_runs_of_a_changed_recipe_stand_alone(settings: dict[str, Any], kind: str, again: Path, data: Path) -> None:
+    write_recipe(again.parent, train=settings)
+    refused = run(again, data)
+    assert refused.code == 1
+    assert "--restart" in refused.err
+    told = run(again, data, "--seeds", 3).err
+    assert seeds_of(again) == [3]
+    assert all(f"seed-{seed}: not in the table (differs in: {kind})" in told for seed in (1, 2))
 
 
-def test_a_table_is_of_one_system(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither runs that a changed recipe found finished are in it, nor the same one twice."""
-    out = recipe.parent / "out"
-    assert run(recipe, "--seeds", "1", "2") == 0
-    shutil.copytree(out / "seed-2", out / "seed-4")
-    with_training(recipe, optimizer={"label_smoothing": 0.2})
-    assert run(recipe, "--seeds", "1", "3", "--accept-changes") == 0
-    told = capsys.readouterr().err
-    assert seeds_of(recipe) == [3]
-    assert all(f"seed-{seed}: not in the table (differs in: training settings)" in told for seed in (1, 2, 4))
-    with_training(recipe)
-    assert run(recipe, "--seeds", "1") == 0
-    assert seeds_of(recipe) == [1, 2]
-    assert "seed-4: not in the table (the model there is of seed 2)" in capsys.readouterr().err
-
-
-def test_a_run_that_had_another_end_in_view_is_of_another_system(
-    recipe: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With a schedule that falls to the end; with the others, more steps are as good as from the beginning."""
-    for schedule, joined in (("linear", [2]), ("inverse-sqrt", [1, 2])):
-        with_training(recipe, optimizer={"schedule": schedule}, max_steps=3)
-        assert run(recipe, "--seeds", "1", "--restart") == 0
-        with_training(recipe, optimizer={"schedule": schedule})
-        assert run(recipe, "--seeds", "1") == 0
-        assert run(recipe, "--seeds", "2", "--restart") == 0
-        assert seeds_of(recipe) == joined
-        told = "seed-1: not in the table (differs in: changes on the way)" in capsys.readouterr().err
-        assert told == (schedule == "linear")
-        card = (recipe.parent / "out" / "seed-1" / "README.md").read_text()
-        assert ("max_steps was 3 and is 6" in card) == (schedule == "linear")
-
-
-def test_other_validation_text_makes_another_system(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recipe, "--seeds", "1") == 0
-    valid = recipe.parent / "valid.xx"
-    valid.with_name("test.xx").write_text(valid.read_text())
-    valid.with_name("test.en").write_text(valid.with_name("valid.en").read_text())
-    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | {"test": ["test"]}}))
-    assert run(recipe, "--seeds", "1") == 0
-    valid.write_text(valid.read_text().replace("A", "B"))
-    assert run(recipe, "--seeds", "2") == 0
+def test_a_run_whose_schedule_had_another_end_is_of_another_system(data: Path, tmp_path: Path) -> None:
+    for steps in (3, 6):
+        recipe = write_recipe(tmp_path, train={"optimizer": {"schedule": "linear"}, "max_steps": steps})
+        assert run(recipe, data, "--seeds", 1).code == 0
+    told = run(recipe, data, "--seeds", 2).err
     assert seeds_of(recipe) == [2]
-    assert "seed-1: not in the table (differs in: validation text)" in capsys.readouterr().err
+    assert "seed-1: not in the table (differs in: changes on the way)" in told
+    assert "max_steps was 3 and is 6" in (tmp_path / "out" / "seed-1" / "README.md").read_text()
 
 
-def test_a_changed_recipe_says_what_helps_and_that_helps(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recipe, "--seeds", "1") == 0
-    recipe.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"optimizer": {"label_smoothing": 0.2}}}))
-    assert run(recipe, "--seeds", "1") == 1
-    assert "start again with --restart" in capsys.readouterr().err
-    assert run(recipe, "--seeds", "1", "--restart", "true") == 0
+@pytest.mark.parametrize("seeds", [["1", "01"], ["one"], ["-1"]])
+def test_seeds_are_whole_numbers_each_once(seeds: list[str], tmp_path: Path) -> None:
+    assert run(write_recipe(tmp_path), tmp_path, "--seeds", *seeds).code == 2
 
 
-def test_other_text_than_the_one_that_is_known_is_told(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recipe, "--seeds", "1") == 0
-    assert "warning: not the files that `dragoman download multi30k` brings" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("seeds", [["1", "01"], ["one"], ["²"], ["-1"]])
-def test_seeds_are_whole_numbers_each_once(seeds: list[str], recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recipe, "--seeds", *seeds) != 0
-    assert "Traceback" not in capsys.readouterr().err
-
-
-def test_text_has_a_folder_of_its_own(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that other text with the names train and val is not taken for it."""
+def test_text_that_is_missing_is_downloaded_into_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
     def download(name: str, out: Path) -> None:
@@ -235,90 +207,129 @@ def test_text_has_a_folder_of_its_own(recipe: Path, monkeypatch: pytest.MonkeyPa
         raise DragomanError("no network")
 
     monkeypatch.setattr(reproduce_module, "download", download)
-    monkeypatch.chdir(recipe.parent)
-    (recipe.parent / "data").mkdir()
-    write_corpus(recipe.parent / "data")
-    assert main(["reproduce", str(recipe), "--out", "out"]) == 1
-    assert asked == [("multi30k", Path("data/multi30k"))]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    write_corpus(tmp_path / "data")  # other text of the same names
+    result = command_calls.run("reproduce", write_recipe(tmp_path), "--out", "out")
+    assert (result.code, asked) == (1, [("multi30k", Path("data/multi30k"))])
+    assert "$ dragoman download multi30k --out data/multi30k" in result.err
 
 
-def test_what_is_missing_is_downloaded_first(
-    recipe: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = []
-
-    def download(name: str, out: Path) -> None:
-        asked.append((name, out))
-        write_corpus(out)
-
-    monkeypatch.setattr(reproduce_module, "download", download)
-    data = recipe.parent / "elsewhere"
-    data.mkdir()
-    assert run(recipe, "--data", str(data), "--seeds", "1") == 0
-    assert asked == [("multi30k", data)]
-    assert f"$ dragoman download multi30k --out {data}" in capsys.readouterr().err
+def test_a_dry_run_trains_nothing(data: Path, tmp_path: Path) -> None:
+    recipe = write_recipe(tmp_path)
+    shown = run(recipe, data, "--dry-run").out
+    assert "text: 100 pairs, " in shown
+    assert "time: 6 steps (" in shown
+    assert "seeds: 1, 2: 2 such runs" in shown
+    result = run(recipe, tmp_path, "--dry-run")
+    assert "text: 300 pairs, " in result.out
+    assert "no such file" in result.err
+    assert "; imagining 300 pairs of 8 subwords each" in result.err
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
 
 
-def test_a_dry_run_trains_nothing(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(recipe, "--dry-run") == 0
-    shown = capsys.readouterr()
-    assert "text: 100 pairs, " in shown.out
-    assert "time: 6 steps (" in shown.out
-    assert "seeds: 1, 2: 2 such runs" in shown.out
-    assert not list((recipe.parent / "out").rglob("*.safetensors"))
-    (recipe.parent / "train.xx").unlink()
-    assert run(recipe, "--dry-run") == 0
-    shown = capsys.readouterr()
-    assert "text: 300 pairs, " in shown.out
-    assert f"{recipe.parent / 'train.xx'}: no such file" in shown.err
-    assert "; imagining 300 pairs of 8 subwords each" in shown.err
+# ---- what is no recipe
 
 
-def test_training_can_be_rehearsed_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_corpus(tmp_path)
-    arguments = ["train", "--source", "en", "--target", "xx", "--train", str(tmp_path / "train"), "--valid"]
-    arguments += [str(tmp_path / "valid"), "--out", str(tmp_path / "run"), "--preset", "tiny", "--max-steps", "2"]
-    arguments += ["--text.vocab-size", "320", "--device", "cpu"]
-    assert main([*arguments, "--dry-run"]) == 0
-    assert "time: 2 steps (" in capsys.readouterr().out
-    assert not list((tmp_path / "run").rglob("*.safetensors"))
-    assert main(arguments) == 0
-    assert (tmp_path / "run" / "model.safetensors").exists()
-    assert "dry_run" not in (tmp_path / "run" / "train.yaml").read_text()
-
-
-# ---- recipes with faults
-
-
-def test_what_is_no_recipe_is_named(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    recipe.write_text(yaml.safe_dump(SMALL | {"published": 41.02}))
-    assert run(recipe) == 1
-    assert "capitals.yaml: not a recipe (published must be a text, in quotes" in capsys.readouterr().err
-
-
-def test_a_wrong_setting_of_a_recipe_is_named(recipe: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for settings, said in (
-        ({"max_stepz": 5}, "unknown setting max_stepz (did you mean max_steps?)"),
-        ({"max_steps": -1}, "max_steps must be between 0 and 1,000,000,000, not -1"),
-    ):
-        with_training(recipe, **settings)
-        assert run(recipe) == 2
-        assert f"dragoman: {recipe}: {said}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("setting", [{"beem": 2}, {"tokenized": "y"}, {"tokenized": 1}], ids=str)
 @pytest.mark.parametrize("more", [[], ["--dry-run"]], ids=["training", "dry run"])
-def test_a_wrong_setting_of_the_scoring_is_named_before_anything_is_fetched(
-    setting: dict[str, Any],
-    more: list[str],
-    recipe: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train": {"max_stepz": 5}}, "unknown setting max_stepz (did you mean max_steps?)"),
+        ({"train": {"max_steps": -1}}, "max_steps must be "),
+        ({"evaluate": {"test": ["valid"], "beem": 2}}, "unknown option --beem (did you mean --beam?)"),
+        ({"evaluate": {"test": ["valid"], "tokenized": "y"}}, "tokenized must be true or false, not y"),
+    ],
+)
+def test_a_wrong_setting_is_named_before_anything_is_fetched(
+    changes: dict[str, Any], said: str, more: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for path in recipe.parent.glob("train.*"):
-        path.unlink()
-    monkeypatch.setattr(reproduce_module, "download", lambda *_: pytest.fail("fetched"))
-    recipe.write_text(yaml.safe_dump(SMALL | {"evaluate": SMALL["evaluate"] | setting}))
-    assert run(recipe, *more) == 2
-    assert next(iter(setting)) in capsys.readouterr().err
-    assert not list((recipe.parent / "out").rglob("*.safetensors"))
+    monkeypatch.setattr(reproduce_module, "download", lambda name, out: pytest.fail("fetched"))
+    recipe = write_recipe(tmp_path, **changes)
+    result = run(recipe, tmp_path, *more)
+    assert result.code == 2
+    assert f"dragoman: {recipe}: {said}" in result.err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"about": 5}, "about must be text, not 5"),
+        ({"train": "x"}, "train must be a group, not x"),
+        ({"train": {"source": "en", "target": "xx"}}, "train.train must be a list of texts"),
+        ({"train": SMALL["train"] | {"valid": [1]}}, "train.valid must be a list of texts"),
+        ({"train": {"source": "en", "train": ["train"]}}, "train.target must be a language code"),
+        ({"train": SMALL["train"] | {"device": "cpu"}}, "train.device is chosen by reproduce"),
+        ({"train": SMALL["train"] | {"accept-changes": True}}, "train.accept-changes is chosen"),
+        ({"evaluate": {"test": "valid"}}, "evaluate.test must be a list of texts"),
+        ({"evaluate": {"test": ["valid"], "json": "x.json"}}, "evaluate.json is chosen"),
+        *(({"seeds": seeds}, "seeds ") for seeds in (["one"], [1, 1], [1.5], [-1], [True])),
+        *(({"imagined": sizes}, "imagined ") for sizes in ({"pairs": 0, "length": 8}, {"pairs": 5}, {"pairs": "x"})),
+        ({"evaluated": 1}, "unknown setting evaluated (did you mean evaluate?)"),
+    ],
+    ids=str,
+)
+def test_what_is_no_recipe_is_refused_with_the_reason(change: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "capitals.yaml"
+    path.write_text(yaml.safe_dump(SMALL | change))
+    with pytest.raises(DragomanError) as error:
+        read_recipe(path)
+    assert f"capitals.yaml: not a recipe ({reason}" in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["", "about: [", "- 1\n", "\x00", "[" * 5000, "about: x\n"])
+def test_other_files_are_no_recipes(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(content)
+    with pytest.raises(DragomanError, match="not a recipe"):
+        read_recipe(path)
+    path.unlink()
+    with pytest.raises(DragomanError, match=r"other\.yaml: no such file; see those in recipes/"):
+        read_recipe(path)
+
+
+def test_texts_are_prefixes_or_pairs_of_files_of_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "capitals.yaml"
+    path.write_text(yaml.safe_dump(SMALL | {"train": SMALL["train"] | {"train": ["a.txt,b.txt"]}}))
+    for name in ("a.txt", "b.txt", "valid.en", "valid.xx"):
+        (tmp_path / name).write_text("x\n")
+    recipe = read_recipe(path)
+    assert recipe.missing(str(tmp_path)) == ""
+    assert yaml.safe_load(recipe.settings("data"))["train"] == ["data/a.txt,data/b.txt"]
+    (tmp_path / "valid.xx").unlink()
+    assert f"{tmp_path / 'valid.xx'}: no such file" in recipe.missing(str(tmp_path))
+
+
+def test_only_text_that_should_be_known_is_unknown(data: Path) -> None:
+    assert len({*Recipe(**SMALL).unknown_files(str(data))}) == 4
+    for download in ("tatoeba-en-fr", "mtdata:x"):
+        assert Recipe(**(SMALL | {"download": download})).unknown_files(str(data)) == []
+
+
+# ---- those that come with Dragoman
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_recipes_are_such_as_the_verbs_take(path: Path, tmp_path: Path) -> None:
+    recipe = read_recipe(path)
+    assert recipe.download in SOURCES
+    (tmp_path / "train.yaml").write_text(recipe.settings("data"))
+    config = parse("train", VERBS["train"], ["--config", str(tmp_path / "train.yaml"), "--out", "out"])
+    assert config.max_steps
+    assert all(text.startswith("data/") for text in [*config.train, *config.valid])
+    known = {name: value for name, value in recipe.evaluate.items() if name != "test"}
+    words = [word for name, value in known.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    scoring = parse("evaluate", VERBS["evaluate"], ["folder", "--test", "x", *words])
+    assert scoring == EvaluateConfig(folder="folder", test=["x"], **known)
+
+
+def test_the_papers_models_have_the_papers_size() -> None:
+    """Table 3: 65 and 213 million parameters, with a vocabulary of about 37,000."""
+    for name, millions in (("base", 65), ("big", 213)):
+        recipe = read_recipe(ROOT / "recipes" / f"wmt14-en-de-{name}.yaml")
+        needed = ["--out", "x", "--source", "en", "--target", "de", "--train", "x"]
+        config = parse("train", VERBS["train"], [*needed, "--preset", recipe.train["preset"]])
+        words = config.text.vocab_size
+        with torch.device("meta"):
+            model = Transformer(replace(config.model, source_vocab_size=words, target_vocab_size=words))
+        assert model.num_parameters / 1e6 == pytest.approx(millions, rel=0.04)

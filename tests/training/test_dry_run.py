@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
-from dragoman.cli.reproduce import Recipe
+from dragoman.cli.reproduce import read_recipe
 from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import plan_epoch
@@ -130,7 +130,7 @@ def test_an_imagined_text_is_of_the_size_that_was_asked_for(pairs: int, mean: fl
 @pytest.mark.parametrize("name", ["base", "big"])
 def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     """25,000 target tokens (section 5.1)."""
-    recipe = Recipe.read(Path(__file__).parents[2] / "recipes" / f"wmt14-en-de-{name}.yaml")
+    recipe = read_recipe(Path(__file__).parents[2] / "recipes" / f"wmt14-en-de-{name}.yaml")
     words = [f"--optimizer.batch-tokens={recipe.train['optimizer']['batch_tokens']}", "--preset", name]
     config = parse("train", VERBS["train"], ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
     text = SyntheticText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
