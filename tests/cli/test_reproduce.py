@@ -148,7 +148,7 @@ def test_an_interrupted_one_continues_and_joins_the_others(
     assert not (out / "results.md").exists()
     result = run(again, data, "--seeds", 1)
     assert (result.code, seeds_of(again)) == (0, [1, 2])
-    assert "continuing after step 3" in result.err
+    assert "after step 3" in result.err
 
 
 def test_runs_of_another_system_are_left_out(again: Path, data: Path) -> None:
