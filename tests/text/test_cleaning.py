@@ -75,7 +75,7 @@ def test_every_setting_leaves_out_the_pairs_with_its_flag_and_no_others(check: C
     assert left_out(config) == [list(Flag).index(Flag.OVERLAP)]  # only what would flatter the scores
 
 
-def test_how_many_are_left_out_is_said_with_the_reasons(check: Check, config: TrainConfig) -> None:
+def test_the_report_counts_what_is_left_out_by_reason(check: Check, config: TrainConfig) -> None:
     check.flags = {3: Flag.COPY, 4: Flag.COPY | Flag.RATIO, 5: Flag.RATIO, 6: Flag.LANGUAGE, 7: Flag.COPY}
     config = replace(config, clean=replace(NOTHING, copies=True, ratio=True, duplicates=True))
     for _ in range(2):  # the second time, nothing is checked
@@ -99,7 +99,7 @@ def test_flagged_pairs_are_not_held_out_for_validation_although_cleaning_lets_th
     assert held_out(again) == held[3:]
 
 
-def test_if_cleaning_leaves_nothing_it_says_what_it_took(check: Check, config: TrainConfig) -> None:
+def test_an_error_counts_what_was_left_out_if_nothing_is_left(check: Check, config: TrainConfig) -> None:
     check.flags = dict.fromkeys(range(136), Flag.DUPLICATE)
     with pytest.raises(DragomanError, match=r"cleaning leaves nothing of 136 pairs \(136 duplicates\)"):
         left_out(replace(config, clean=replace(NOTHING, duplicates=True)))

@@ -70,7 +70,7 @@ def test_empty_sides_and_long_pairs_are_left_out_and_counted(vocabulary: Vocabul
     assert "3 too long" in description
 
 
-def test_of_a_pair_that_is_cut_into_nothing_nothing_is_learned(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_a_pair_that_is_encoded_as_nothing_counts_as_empty(vocabulary: Vocabulary, tmp_path: Path) -> None:
     lone = "\u2581"  # SentencePiece's own sign for a space
     assert vocabulary.source.encode([lone]) == [[]]
     store = build_store([*PAIRS, (lone, "x"), ("x", lone), (lone, lone)], vocabulary, tmp_path / "store", 100)
@@ -127,7 +127,7 @@ class WideSubwords(SubwordModel):
 
 
 @pytest.mark.parametrize(("size", "width"), [(2**16, 2), (2**16 + 1, 4), (200_000, 4)])
-def test_ids_take_two_bytes_where_they_fit_and_four_where_they_do_not(size: int, width: int, tmp_path: Path) -> None:
+def test_ids_take_two_bytes_if_they_fit_and_four_otherwise(size: int, width: int, tmp_path: Path) -> None:
     small = WideSubwords(300)
     for sides in (Vocabulary(WideSubwords(size), small), Vocabulary(small, WideSubwords(size))):
         store = build_store(PAIRS, sides, tmp_path / "store", 100)
@@ -216,7 +216,7 @@ def test_every_pair_is_about_equally_likely_to_be_sampled() -> None:
     assert all(60 - 5 * 7.4 < drawn[pair] < 60 + 5 * 7.4 for pair in NUMBERED)
 
 
-def test_a_full_disk_is_said_with_the_cure(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_with_the_cure(vocabulary: Vocabulary, tmp_path: Path) -> None:
     pairs = [("a cat sees a dog", "un chat voit un chien")] * 400
     with full_disk(1000):
         said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
@@ -228,7 +228,7 @@ def test_a_full_disk_is_said_with_the_cure(vocabulary: Vocabulary, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
-def test_spaces_make_no_sentence_hopeless(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_spaces_do_not_make_a_sentence_too_long(vocabulary: Vocabulary, tmp_path: Path) -> None:
     padded = "the cat" + " " * 5000 + "sleeps"
     store = build_store([(padded, "die Katze")], vocabulary, tmp_path / "store", 100)
     assert contents(store) == encoded([("the cat sleeps", "die Katze")], vocabulary)

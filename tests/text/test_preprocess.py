@@ -197,13 +197,15 @@ def test_a_begun_run_does_not_get_another_text_unnoticed(config: TrainConfig, tm
         ({"valid": []}, "the list of files"),
     ],
 )
-def test_nor_text_prepared_in_another_way(change: dict[str, Any], said: str, config: TrainConfig) -> None:
+def test_a_begun_run_does_not_get_other_settings_unnoticed(
+    change: dict[str, Any], said: str, config: TrainConfig
+) -> None:
     prepare_text(config, keep_all)
     with pytest.raises(DragomanError, match=said):
         prepare_text(replace(config, **change), keep_all, begun=True)
 
 
-def test_another_file_is_told_with_the_one_that_it_replaces(config: TrainConfig, tmp_path: Path) -> None:
+def test_another_file_is_named_with_the_one_that_it_replaces(config: TrainConfig, tmp_path: Path) -> None:
     more = write_text(tmp_path / "more", sentences()[9:])
     prepare_text(config, keep_all)
     with pytest.raises(DragomanError, match=r"more\.en in place of .*train\.en"):
@@ -328,7 +330,7 @@ def test_text_that_turned_bad_is_an_error_until_it_is_good_again(
     assert decoded(prepare_text(config, keep_all)) == first
 
 
-MONSTER = """
+LONG_LINE_RUN = """
 import resource, sys, time
 from pathlib import Path
 from dragoman.config import TextConfig, TrainConfig
@@ -344,16 +346,16 @@ print(report.pairs, report.too_long, resource.getrusage(resource.RUSAGE_SELF).ru
 """
 
 
-@pytest.mark.parametrize("monster", [("word " * 4_000_000, "kurz"), ("x" * 20_000_000, "y" * 20_000_000)])
-def test_a_line_of_twenty_megabytes_takes_neither_long_nor_much_memory(monster: Pair, tmp_path: Path) -> None:
+@pytest.mark.parametrize("long_pair", [("word " * 4_000_000, "kurz"), ("x" * 20_000_000, "y" * 20_000_000)])
+def test_a_line_of_twenty_megabytes_takes_neither_long_nor_much_memory(long_pair: Pair, tmp_path: Path) -> None:
     pairs = (sentences() * 3)[:300]
-    write_text(tmp_path / "train", [*pairs[:100], monster, *pairs[100:]])
+    write_text(tmp_path / "train", [*pairs[:100], long_pair, *pairs[100:]])
     write_text(tmp_path / "valid", sentences()[:8])
-    command = [sys.executable, "-c", MONSTER, str(tmp_path)]
+    command = [sys.executable, "-c", LONG_LINE_RUN, str(tmp_path)]
     output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
     kept, too_long, kilobytes, seconds = map(float, output.split())
     assert (kept, too_long) == (300, 1)
-    assert kilobytes < 10 * sum(map(len, monster)) / 1024  # it is there a few times at once, but never in pieces
+    assert kilobytes < 10 * sum(map(len, long_pair)) / 1024  # it is there a few times at once, but never in pieces
     assert seconds < 10
 
 

@@ -97,14 +97,14 @@ def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
-def test_cut_anew_the_text_is_the_same(dropout: float, model: SubwordModel) -> None:
+def test_sampled_subwords_spell_the_same_text(dropout: float, model: SubwordModel) -> None:
     lines = [*ENGLISH, *GERMAN, *NEVER_SEEN]
     found = model.sample(lines, dropout, seed=3)
     assert model.decode(found) == model.decode(model.encode(lines))
     assert not any(i in (PAD, UNK, BOS, EOS) for ids in found for i in ids)
 
 
-def test_the_same_seed_cuts_alike_whatever_was_cut_before(model: SubwordModel) -> None:
+def test_the_same_seed_samples_the_same_subwords(model: SubwordModel) -> None:
     lines = (ENGLISH + GERMAN) * 40
     first = model.sample(lines, 0.1, seed=2**62 + 5)
     assert model.sample(lines, 0.1, seed=6) != first
@@ -148,7 +148,7 @@ def test_a_vocabulary_too_small_for_the_characters_names_the_smallest_that_works
 
 
 @pytest.mark.parametrize("text", [[], [""], ["  ", "\t", "\u3000"]])
-def test_a_text_without_sentences_teaches_nothing(text: list[str]) -> None:
+def test_a_text_without_sentences_is_refused(text: list[str]) -> None:
     with pytest.raises(DragomanError, match="no sentences"):
         learn_subwords(text, SMALL)
 
