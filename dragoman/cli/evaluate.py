@@ -34,7 +34,7 @@ def evaluate(config: EvaluateConfig) -> int:
         raise DragomanError(f"{name}: empty; there is nothing to evaluate")
     _warn_about_text(config, direction, corpora)
     with naming(name):
-        progress = line_counter(NowAndThen(say), len(pairs), 0, len(pairs))
+        progress = line_counter(NowAndThen(say), 0, len(pairs))
         found = translator.translate([source for source, _ in pairs], config, progress)
     say_truncated(name, found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]

@@ -15,8 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
-
 from dragoman.checkpoint import (
     AVERAGE_FACT,
     CHECKPOINTS,
@@ -31,7 +29,7 @@ from dragoman.checkpoint import (
 from dragoman.cli.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
 from dragoman.config import ConfigError, DragomanError
 from dragoman.inference.alignment import Alignment
-from dragoman.inference.ctranslate2 import choose_engine, load_exported
+from dragoman.inference.ctranslate2 import choose_engine
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, say
@@ -59,7 +57,7 @@ def translate(config: TranslateConfig) -> int:
     done = 0
     for lines in _incoming(config.file):
         with naming(name):
-            translations = translator.translate(lines, config, line_counter(report, len(lines), done), done + 1)
+            translations = translator.translate(lines, config, line_counter(report, done), done + 1)
         say_truncated(name, translations, done + 1)
         candidates = [translation.candidates for translation in translations]
         for number, text in enumerate(_formatted(translator, lines, candidates, done, config), start=done + 1):
@@ -72,10 +70,9 @@ def translate(config: TranslateConfig) -> int:
 def open_translator(config: TranslateConfig | EvaluateConfig) -> Translator:
     """The translator in a model folder, or in one exported for CTranslate2, as the options say."""
     device = choose_device(config.device)
-    if choose_engine(Path(config.folder), config.engine) == "ctranslate2":
-        return Translator.using(*load_exported(Path(config.folder), device, config.workers))
-    workers = (config.workers or torch.get_num_threads()) if device.type == "cpu" else 1
-    return Translator(ModelFolder.load(config.folder), device, use_bf16(config.precision, device), workers)
+    engine = choose_engine(Path(config.folder), config.engine)
+    bf16 = engine == "torch" and use_bf16(config.precision, device)
+    return Translator.load(config.folder, device, engine, bf16, config.workers)
 
 
 def say_truncated(name: str, translations: Sequence[Translation], first_line: int) -> None:
@@ -88,21 +85,14 @@ def say_truncated(name: str, translations: Sequence[Translation], first_line: in
             )
 
 
-def line_counter(report: Report, lines: int, before: int, total: int | None = None) -> Callable[[int], None]:
-    """Function that reports how many lines are done, given those of each batch.
-
-    Args:
-        report: takes a line for people.
-        lines: number of lines that are being translated.
-        before: lines translated before.
-        total: of the whole text, where it is known.
-    """
-    done, of = 0, "" if total is None else f" of {total:,}"
+def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:
+    """Function that adds to the number of lines that are done, and reports it."""
+    of = "" if total is None else f" of {total:,}"
 
     def count(more: int) -> None:
         nonlocal done
-        done = min(done + more, lines)  # the parts of a long line are counted one by one
-        report(f"{before + done:,}{of} lines translated")
+        done += more
+        report(f"{done:,}{of} lines translated")
 
     return count
 

@@ -1,4 +1,4 @@
-"""Which source word each target word comes from, read off the cross-attention.
+"""The source word that each target word comes from, read from the cross-attention.
 
 Shapes: S source subwords, T target subwords, both with their `</s>`.
 """
@@ -11,6 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from dragoman.inference.results import Part
 from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import SubwordModel, Vocabulary
 
@@ -18,13 +19,13 @@ Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""
 
 Unit = Literal["words", "subwords"]
-"""What is aligned: what spaces separate, or the model's own units, for languages without spaces."""
+"""What is aligned: words, which spaces separate, or subwords, for languages without spaces."""
 
 Units = tuple[Unit, Unit]
-"""Of source and target."""
+"""For source and target."""
 
 NO_WORD = -1
-"""The word of a subword that belongs to none: `</s>`."""
+"""The word of a subword that belongs to no word: `</s>`."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,9 @@ class Alignment:
 
 
 def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
-    """The word, counted from 0, that each subword belongs to.
+    """The word, counted from 0, that each subword belongs to; with the unit "subwords", each is its own.
 
     Words are what spaces separate, several counting as one; SentencePiece marks the space before a word with "▁".
-
-    Args:
-        pieces: subwords as SentencePiece writes them, without special symbols.
-        unit: "subwords" lets each stand for itself.
     """
     if unit == "subwords":
         return list(range(len(pieces)))
@@ -59,7 +56,7 @@ def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
             word, spelt = word + 1, False
         words.append(word)
         spelt = spelt or piece != "▁"
-    last = word if spelt else word - 1  # one that nothing follows ends the last word
+    last = word if spelt else word - 1  # a lone "▁" at the end belongs to the last word
     return [max(0, min(place, last)) for place in words]
 
 
@@ -68,8 +65,8 @@ def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> 
 
     Args:
         ids: of a sentence, ending with EOS.
-        subwords: the model they are of.
-        unit: "subwords" lets each stand for itself, as SentencePiece writes it.
+        subwords: the model they belong to.
+        unit: "subwords" makes each subword its own word, spelt as SentencePiece writes it.
     """
     pieces = subwords.pieces(ids[:-1])
     places = words_of(pieces, unit)
@@ -82,31 +79,30 @@ def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> 
 
 
 def unit_of(language: str) -> Unit:
-    """What to align in a language: words, or subwords where it is written without spaces."""
+    """What to align in a language: words, or subwords if it is written without spaces."""
     return "words" if has_spaces(language) else "subwords"
 
 
 def without_first_source(alignment: Alignment) -> Alignment:
-    """An alignment whose first source word is of no account, without that word and its links."""
+    """The alignment without its first source word and the links of that word."""
     links = [(source - 1, target) for source, target in alignment.links if source]
     return Alignment(links, alignment.source[1:], alignment.target)
 
 
 def alignment_layer(num_layers: int) -> int:
-    """The decoder layer, counted from 0, whose cross-attention is to be read: the last one; of six or more, the one
-    before it.
+    """The decoder layer, from 0, whose cross-attention is read: the last one, or from six layers on the one before it.
 
-    The last one has the fewest alignment errors in models of two and three layers (`benchmarks/alignments.py`). For six
-    layers the choice is that of Garg et al. (2019), "Jointly Learning to Align and Translate with Transformer Models".
+    The last one makes the fewest alignment errors in models of two and three layers (`benchmarks/alignments.py`). For
+    six layers the choice is that of Garg et al. (2019), "Jointly Learning to Align and Translate with Transformer
+    Models".
     """
     return num_layers - (2 if num_layers >= 6 else 1)
 
 
 def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
-    """Link each target word to the source word that is attended to most by the steps that predict it.
+    """Link each target word to the source word that the steps which predict it attend to most.
 
-    The heads are averaged, a source word's weight is the sum over its subwords, and a target word's the mean over its
-    own.
+    The heads are averaged. A source word's weight is the sum over its subwords, a target word's the mean over its own.
 
     Args:
         weights: cross-attention (H, T, S); row t belongs to the step that predicts subword t.
@@ -114,7 +110,7 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
         target_words: word of each target subword (T), NO_WORD for `</s>`.
 
     Returns:
-        A link for each target word; none where the source has no words.
+        A link for each target word; none if the source has no words.
     """
     sources, targets = max(source_words, default=NO_WORD) + 1, max(target_words, default=NO_WORD) + 1
     if not sources:
@@ -139,9 +135,42 @@ def align_sentences(
         weights: cross-attention (H, T, S), which may have padding at the end.
         source: ids, ending with EOS.
         target: ids, ending with EOS.
-        vocabulary: that the ids are of.
+        vocabulary: the one that the ids belong to.
         units: what to link.
     """
     source_words, source_shown = split_into_words(source, vocabulary.source, units[0])
     target_words, target_shown = split_into_words(target, vocabulary.target, units[1])
     return Alignment(align(weights, source_words, target_words), source_shown, target_shown)
+
+
+def join_alignments(
+    parts: Sequence[Part], alignments: Sequence[Alignment], units: Units, target_spaced: bool
+) -> Alignment:
+    """The alignment of a whole line from those of its parts; a word that was cut becomes one word again.
+
+    Args:
+        parts: of the line, in order.
+        alignments: of each part.
+        units: what is linked.
+        target_spaced: whether a space stands between the translations of two parts.
+    """
+    links: dict[tuple[int, int], None] = {}
+    source: list[str] = []
+    target: list[str] = []
+    spaced = True
+    for part, alignment in zip(parts, alignments, strict=True):
+        spaced = spaced or part.source[:1].isspace() or units[0] == "subwords"
+        sources_before = _append(source, alignment.source, spaced)
+        targets_before = _append(target, alignment.target, target_spaced or units[1] == "subwords")
+        links |= {(s + sources_before, t + targets_before): None for s, t in alignment.links}
+        spaced = part.source[-1:].isspace()
+    return Alignment(list(links), source, target)
+
+
+def _append(words: list[str], more: Sequence[str], spaced: bool) -> int:
+    """Append a part's words, joining the first one to the last one without a space; returns the place of the first."""
+    joined = bool(words and more and not spaced)
+    if joined:
+        words[-1] += more[0]
+    words += more[joined:]
+    return len(words) - len(more)

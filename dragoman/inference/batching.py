@@ -1,4 +1,4 @@
-"""Something for every sentence: in batches of similar length, as far as the memory goes."""
+"""Run a function over sentences in batches of similar length, as large as the memory allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dragoman.config import DragomanError
-from dragoman.inference.workers import Compute, Workers, this_process
+from dragoman.inference.workers import Workers
 from dragoman.text.batches import plan_in_order
 
 Result = TypeVar("Result")
@@ -17,56 +17,52 @@ Result = TypeVar("Result")
 FORCED_TOKENS = 4096
 """Budget of one batch of given translations."""
 FORCE_CURE = "shorten it, or take another --device"
-"""What helps when the memory does not suffice for a given translation."""
+"""What to do if a given translation does not fit in memory."""
 
 
 def in_batches(
-    compute: Compute[Result],
+    workers: Workers[Result],
     arguments: Callable[[list[int]], tuple[Any, ...]],
     lengths: Sequence[int],
     batch_tokens: int,
     cure: str,
-    progress: Callable[[int], None] | None = None,
-    workers: Workers[Result] | None = None,
+    progress: Callable[[list[int]], None] = lambda batch: None,
 ) -> list[Result]:
-    """Compute something for every sentence; sentences of similar length go together.
+    """Call a function for all sentences; sentences of similar length go together.
 
-    Where the memory does not suffice for a batch, it and those that wait are halved.
+    If a batch does not fit in memory, it and those that wait are halved.
 
     Args:
-        compute: the results of some sentences.
-        arguments: of compute, given the sentences' places in lengths.
+        workers: call the function, which returns the results of some sentences.
+        arguments: of the function, given the sentences' places in lengths.
         lengths: of the sentences, in subwords.
         batch_tokens: budget of one batch: sentences × longest.
-        cure: what helps when the memory does not suffice for one sentence alone.
-        progress: called with the number of sentences that each batch had.
-        workers: processes that call the same function; they are used where there is more than one batch.
+        cure: what to do if one sentence alone does not fit in memory.
+        progress: called with the places of each batch that is done.
 
     Returns:
         The results, in the order of the lengths.
 
     Raises:
-        DragomanError: the memory does not suffice for one sentence.
+        DragomanError: one sentence alone does not fit in memory.
     """
     results: dict[int, Result] = {}
-    count = workers.count if workers is not None else 1
-    waiting = _plan(lengths, batch_tokens, count)
     running: dict[Future[Sequence[Result] | None], list[int]] = {}
-    alone = workers is None or min(count, len(waiting)) == 1
-    with this_process(compute) if alone else workers.at_work() as submit:  # type: ignore[union-attr]
+    waiting = _plan(lengths, batch_tokens, workers.count)
+    with workers.at_work(len(waiting)) as submit:
         while waiting or running:
-            while waiting and len(running) < count:
+            while waiting and len(running) < workers.count:
                 batch = waiting.pop()
                 running[submit(*arguments(batch))] = batch
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 batch, found = running.pop(done), done.result()
                 if found is None:
-                    _require_several(batch, lengths, cure)
+                    if len(batch) == 1:
+                        raise DragomanError(f"out of memory on a line of {lengths[batch[0]]:,} subwords: {cure}")
                     waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
-                    continue
-                results.update(zip(batch, found, strict=True))
-                if progress is not None:
-                    progress(len(batch))
+                else:
+                    results.update(zip(batch, found, strict=True))
+                    progress(batch)
     return [results[place] for place in range(len(lengths))]
 
 
@@ -77,13 +73,8 @@ def _plan(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[
     return [batch.tolist() for batch in reversed(plan)]
 
 
-def _require_several(batch: list[int], lengths: Sequence[int], cure: str) -> None:
-    if len(batch) == 1:
-        raise DragomanError(f"the memory does not suffice for a line of {lengths[batch[0]]:,} subwords: {cure}")
-
-
 def _halves(batch: list[int]) -> list[list[int]]:
-    """The shorter sentences and the longer ones: batches wait in the order in which they are taken from the end."""
+    """The shorter sentences and the longer ones: batches are taken from the end, longest first."""
     middle = -(-len(batch) // 2)
     return [half for half in (batch[middle:], batch[:middle]) if half]
 
@@ -103,7 +94,7 @@ def log_probs_in_batches(
         batch_tokens: budget of one batch: pairs × longest side.
     """
     return in_batches(
-        score,
+        Workers(score),
         lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
         [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
         batch_tokens,

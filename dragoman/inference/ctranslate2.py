@@ -1,4 +1,4 @@
-"""An exported CTranslate2 folder at work: the same search as Dragoman's, computed by CTranslate2."""
+"""A folder exported for CTranslate2 at work: the same search as Dragoman's, computed by CTranslate2."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import torch
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
 from dragoman.exported import exported_to, read_description
-from dragoman.inference.engine import require_room
-from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.rules import LengthPenalty, length_limits
 from dragoman.inference.search import Hypothesis
+from dragoman.inference.workers import available_cores
 from dragoman.runtime.optional_imports import needed
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
 MODEL_FILE = "model.bin"
 EngineName = Literal["auto", "torch", "ctranslate2"]
-_BATCH_TOKENS = 1024  # CTranslate2's own batches, cut from what it is given
-_BATCHES_AT_ONCE = 4  # for each worker: Ctrl-C has to wait until CTranslate2 has done what it was given
+_BATCH_TOKENS = 1024  # of CTranslate2's own batches, which it cuts from what it is given
+_BATCHES_AT_ONCE = 4  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 CPU = torch.device("cpu")
 _NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
 
 
 class CTranslate2Engine:
-    """A model that searches and scores; it has no attention weights to show."""
+    """A model that searches and scores; it has no attention weights to show. Methods as those of Engine."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class CTranslate2Engine:
 
     @property
     def computing(self) -> str:
-        """As SearchEngine.computing."""
+        """Library, precision and device, for people."""
         return f"ctranslate2 {self._version}, {self._translator.compute_type} on {self._translator.device}"
 
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first.
 
         Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
-        without, until as many hypotheses as the beam have finished and the best candidate of a step was an end; those
-        then compete by Dragoman's penalty. Its own way with a penalty, to stop at the first so many endings, would
-        take hopeless ones where the model is sure of a longer translation.
+        without it until as many hypotheses as the beam have finished and the best candidate of a step was an end;
+        those then compete by Dragoman's penalty. CTranslate2's own way, to stop at the first so many endings, would
+        take hopeless ones if the model is sure of a longer translation.
 
         Args:
             sources: ids, each ending in EOS.
@@ -86,12 +86,10 @@ class CTranslate2Engine:
         Raises:
             ConfigError: min_length is more than the model can write.
         """
-        longest = self.config.max_length - 1
-        require_room(config, longest)
-        limits = [min(max(len(source) + config.max_length, config.min_length), longest) for source in sources]
+        limits = length_limits(sources, config, self.config.max_length)
         most = max(limits)
         found = self.hypotheses(sources, config, most)
-        # One call knows only one limit. Where all hypotheses ended before their own, that made no difference.
+        # A call has one limit for all sentences. If all hypotheses ended before their own, that made no difference.
         beyond = [i for i, some in enumerate(found) if most > limits[i] <= max(len(one.tokens) for one in some)]
         for limit in {limits[i] for i in beyond}:
             places = [i for i in beyond if limits[i] == limit]
@@ -101,17 +99,17 @@ class CTranslate2Engine:
         return [some[: config.n_best] for some in found]
 
     def hypotheses(self, sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
-        """All hypotheses that CTranslate2 returns for translations of at most so many subwords."""
+        """All hypotheses that CTranslate2 returns for translations of at most limit subwords."""
         found = self._translate(sources, config, limit)
-        # Forbidding the symbols that are never written would change all probabilities: CTranslate2 normalises what is
-        # left. So that is only done where one was written after all.
+        # To forbid the symbols that are never written changes all probabilities: CTranslate2 normalises the rest. So
+        # they are forbidden only if one was written after all.
         wrong = [i for i, some in enumerate(found) if any(token < EOS for one in some for token in one.tokens)]
         cut = [i for i, some in enumerate(found) if i not in wrong and any(len(one.tokens) >= limit for one in some)]
-        # With their ends, or among all symbols, others may be more probable: so all of a beam are looked at.
-        every = replace(config, n_best=config.beam)
+        # Once their end is counted, or the symbols are gone, another hypothesis of the beam may be the best.
+        whole_beam = replace(config, n_best=config.beam)
         few = [i for i in cut if len(found[i]) < config.beam]
         for places, suppressed in ((wrong, _NEVER_WRITTEN), (few, None)):
-            again = self._translate([sources[i] for i in places], every, limit, suppressed)
+            again = self._translate([sources[i] for i in places], whole_beam, limit, suppressed)
             for place, some in zip(places, again, strict=True):
                 found[place] = some
         return self._rescored(sources, found, config, range(len(found)) if config.min_length else {*wrong, *cut})
@@ -119,10 +117,10 @@ class CTranslate2Engine:
     def _rescored(
         self, sources: list[list[int]], found: list[list[Hypothesis]], config: SearchConfig, places: Collection[int]
     ) -> list[list[Hypothesis]]:
-        """The hypotheses, in these places by the probability that the model gives them and their end.
+        """The hypotheses, those in these places with the probability that the model gives them and their end.
 
-        Where something is forbidden, CTranslate2 normalises what is left, and tells more than that. Where a translation
-        reaches the greatest length, it tells the probability without the end.
+        CTranslate2's own numbers are too high if something was forbidden, because it normalises the rest, or if a
+        translation reached the limit, because the end is not counted.
         """
         pairs = [(place, one.tokens) for place in places for one in found[place]]
         log_probs = self.score([sources[place] for place, _ in pairs], [[*tokens, EOS] for _, tokens in pairs])
@@ -165,11 +163,8 @@ class CTranslate2Engine:
         )
         return [list(result.log_probs) for result in found]
 
-    def decoder(self) -> None:
-        """Nothing that processes would share."""
-
     def batch_tokens(self, config: SearchConfig) -> int:
-        """Enough for all workers: CTranslate2 cuts batches itself, and gives them out."""
+        """Budget of one call: enough for all workers, to which CTranslate2 gives batches of its own."""
         return _BATCHES_AT_ONCE * self._workers * _BATCH_TOKENS
 
     def _source(self, ids: list[int]) -> list[str]:
@@ -179,7 +174,7 @@ class CTranslate2Engine:
         found = []
         for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
             ids = self._vocabulary.target.ids(pieces)
-            tokens = ids[:-1] if ids and ids[-1] == EOS else ids  # without an end, where it reached the limit
+            tokens = ids[:-1] if ids and ids[-1] == EOS else ids  # without an end if it reached the limit
             found.append(_competing(tokens, log_prob, config))
         return _best_first(found)
 
@@ -193,7 +188,7 @@ def _best_first(some: list[Hypothesis]) -> list[Hypothesis]:
 
 
 def choose_engine(folder: Path, asked: EngineName) -> EngineName:
-    """torch or ctranslate2: what is asked for, or what the folder is for.
+    """torch or ctranslate2: the one asked for, or the one that the folder is for.
 
     Raises:
         ConfigError: the folder is not for the engine asked for.
@@ -208,14 +203,15 @@ def choose_engine(folder: Path, asked: EngineName) -> EngineName:
 
 
 def load_exported(
-    folder: Path, device: torch.device, workers: int = 0
+    folder: Path, device: torch.device, workers: int = 1
 ) -> tuple[CTranslate2Engine, Vocabulary, Direction]:
     """Load a folder that Dragoman exported for CTranslate2.
 
     Args:
         folder: the folder.
         device: CUDA's, or the CPU; for any other, CTranslate2 computes on the CPU.
-        workers: batches computed at the same time; on a CPU they share its cores. 0 for one for each core.
+        workers: batches computed at the same time, at most one for each core; on a CPU they share its threads, and 0
+            is one for each.
 
     Raises:
         DragomanError: part of it is missing or damaged, or CTranslate2 is not installed.
@@ -223,7 +219,7 @@ def load_exported(
     direction, config = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)
     device = device if device.type == "cuda" else CPU
-    cores = torch.get_num_threads() if device.type == "cpu" else 1
-    workers = workers or cores
-    threads = max(1, cores // workers)
-    return CTranslate2Engine(folder, vocabulary, config, workers, threads, device), vocabulary, direction
+    threads = torch.get_num_threads() if device.type == "cpu" else 1
+    workers = min(workers or threads, available_cores())
+    engine = CTranslate2Engine(folder, vocabulary, config, workers, max(1, threads // workers), device)
+    return engine, vocabulary, direction

@@ -1,45 +1,84 @@
-"""The decoder one position at a time, for a whole beam: what a search spends its time in.
+"""Incremental decoding: the decoder, one position at a time, for a whole beam. A search spends its time here.
 
-Computes what Transformer.decode computes with a cache, in fewer and larger operations:
+It computes what Transformer.decode computes with a cache, in fewer and larger operations:
 
 - Self-attention's queries, keys and values come from one product, and all weights are converted to the working
   precision once.
-- The W hypotheses of a sentence share one store of keys and values. When the beam is reordered, nothing is copied but
-  the mask that says whose keys each hypothesis descends from.
-- Sentences that are done stay in the tensors until there are enough of them: few sizes of tensors occur, for which the
-  processor's kernels are compiled one by one.
-- Keys come in multiples of 16, the last ones masked: a kernel that works on 16 numbers at once takes twice as long for
-  14 as for 16.
+- The W hypotheses of a sentence share one store of keys and values. Reordering the beam copies only the mask that says
+  whose keys each hypothesis descends from.
+- Finished sentences stay in the tensors until there are enough of them. So tensors of few sizes occur, for each of
+  which the processor's kernels are compiled.
+- Keys come in multiples of 16, the last ones masked, because a kernel that works on 16 numbers at once takes twice as
+  long for 14 as for 16.
 
-Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence side by side), S source length, L slots
-of keys, both in whole multiples, D d_model, H heads, K d_k, V vocabulary.
+Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence side by side), S source length, L slots of
+keys (both multiples of 16), D d_model, H heads, K d_k, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.inference.product import Product
 from dragoman.model.layers import DecoderLayer
 from dragoman.model.masks import own_position_mask
 from dragoman.model.transformer import Transformer
 
 _LANES = 16  # numbers that a kernel works on at once
 _FIRST_SLOTS = 64
+_TYPICAL_ROWS = 256  # that the layout of weights is chosen for; any number works
 
 
-class StepwiseState:
-    """What is remembered of the sentences and hypotheses of a search.
+class Product:
+    """x Wᵀ + b of one linear layer, or of several that read the same x, side by side; then an activation, if any.
 
-    Masks are kept in the additive form that the fused kernel works with, 0 or -inf.
+    The weights are prepared once and stay as they are. oneDNN multiplies bf16 in tiles and would lay the weights out
+    in tiles at every call, which takes longer than the product itself if x has few rows. So they are laid out once,
+    with the operations that torch.compile uses in its output.
     """
 
+    def __init__(
+        self, layers: Sequence[nn.Linear], dtype: torch.dtype, activation: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
+        """Copy the layers' weights in this precision; either all layers have a bias or none has."""
+        self._weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
+        biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
+        self._bias = torch.cat(biases).to(dtype) if biases else None
+        self._tiles = _laid_out(self._weight)
+        self._fused = "relu" if activation is F.relu else "none"  # computed by the product itself
+        self._activation = activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Multiply x (…, inputs), in the precision of the weights; returns (…, outputs)."""
+        if self._tiles is None:
+            y = F.linear(x, self._weight, self._bias)
+        else:
+            y = torch.ops.mkldnn._linear_pointwise(x, self._tiles, self._bias, self._fused, [], "")
+            if self._fused != "none":
+                return y  # type: ignore[no-any-return]
+        return y if self._activation is None else self._activation(y)
+
+
+def _laid_out(weight: Tensor) -> Tensor | None:
+    """The weights in oneDNN's own order; None if that is of no use or not available."""
+    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16:
+        return None
+    try:
+        tiles = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
+        torch.ops.mkldnn._linear_pointwise(weight[:1], tiles, None, "none", [], "")
+    except (AttributeError, RuntimeError, TypeError):  # no oneDNN here, or PyTorch no longer has these operations
+        return None
+    return tiles  # type: ignore[no-any-return]
+
+
+class IncrementalState:
+    """What a search remembers of its sentences and hypotheses. Masks are additive, 0 or -inf, as the fused kernel's."""
+
     def __init__(self, memory: Sequence[Tensor], source_mask: Tensor) -> None:
-        """Begin with one hypothesis of no tokens for each sentence.
+        """Start with one hypothesis without tokens for each sentence.
 
         Args:
             memory: each decoder layer's keys and values of the memory, (2, B, H, S, K).
@@ -50,25 +89,25 @@ class StepwiseState:
         self.memory = list(memory)
         self.source_mask = _additive(source_mask, memory[0].dtype)
         self.past = [layer[:, :, :, :0] for layer in memory]
-        """Each layer's keys and values of whatever was decoded, (2, B, H, at least L, K), then zeros."""
+        """Each layer's keys and values of all that was decoded, (2, B, H, at least L, K), then zeros."""
         self.descent = self.source_mask.new_empty(len(source_mask), 1, 1, 0)
-        """Which slots hold a hypothesis' own past, (B, 1, W, L)."""
+        """Mask of the slots that hold a hypothesis' own past, (B, 1, W, L)."""
         self.places: Tensor | None = None
-        """Which of the sentences in the tensors are still searched, int (B',); None where all are."""
+        """Which of the sentences in the tensors are still searched, int (B',); None if all are."""
         self._filled = 0  # slots that hold something
         self._own: Tensor | None = None
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
         """Keep these hypotheses, in this order, and these sentences.
 
-        Of three sentences with two hypotheses each, 0 1 | 2 3 | 4 5, let the second be done, and both of the first go
-        on from its better one: hypotheses 0 0 4 5, sentences 0 2. Where fewer sentences make smaller tensors (there
-        are few sizes), these two move together; otherwise they stay where they are, and what is computed for the one
-        between them means nothing.
+        Example: of three sentences with two hypotheses each, 0 1 | 2 3 | 4 5, the second is done, and the first
+        continues twice from its better hypothesis: hypotheses 0 0 4 5, sentences 0 2. If fewer sentences fit smaller
+        tensors (there are few sizes), the two move together. Otherwise they stay where they are, and what is computed
+        for the sentence between them is ignored.
 
         Args:
             hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
-            sentences: int (B',), indices of the sentences before; None where all stay.
+            sentences: int (B',), indices of the sentences before; None if all stay.
         """
         batch, _, width, slots = self.descent.shape
         if sentences is None and self.places is None:
@@ -82,13 +121,13 @@ class StepwiseState:
         if _rounded_up(len(places)) < batch:
             batch = _rounded_up(len(places))
             places = self._leave(places, batch)
-        if len(places) < batch:  # those that are done keep up with the others, whatever comes of it
+        if len(places) < batch:  # finished sentences are computed along with the others, with any parents
             parents = parents.new_zeros(batch, parents.size(1)).index_copy_(0, places, parents)
         rows = parents + torch.arange(0, batch * width, width, device=parents.device)[:, None]
         self.descent = self.descent.view(-1, slots).index_select(0, rows.view(-1)).view(batch, 1, -1, slots)
 
     def begin_step(self, x: Tensor) -> Tensor:
-        """Make room for one more position; x (N, 1, D) -> (B, W, D) for all sentences that are in the tensors."""
+        """Make room for one more position; x (N, 1, D) -> (B, W, D) for all sentences in the tensors."""
         batch = len(self.source_mask)
         x = x.view(batch if self.places is None else len(self.places), -1, x.size(-1))
         if self.places is not None:
@@ -106,13 +145,13 @@ class StepwiseState:
         return x
 
     def append(self, layer: int, newest: Tensor) -> Tensor:
-        """Put the newest keys and values (2, B, H, W, K) of a layer behind the others; returns all, (2, B, H, L, K)."""
+        """Append a layer's newest keys and values (2, B, H, W, K); returns all of them, (2, B, H, L, K)."""
         past = self.past[layer]
         past[:, :, :, self._filled - newest.size(3) : self._filled] = newest
         return past[:, :, :, : self.descent.size(3)]
 
     def _leave(self, places: Tensor, size: int) -> Tensor:
-        """Keep these sentences in the tensors and so many in all; returns their new places."""
+        """Keep these sentences in tensors of this size; returns their new places."""
         used, count = self.descent.size(3), len(places)
         kept = torch.cat((places, places[:1].expand(size - count)))
         self.source_mask, self.descent = self.source_mask[kept], self.descent[kept]
@@ -143,26 +182,26 @@ def _grown(old: Tensor, needed: int) -> Tensor:
     return buffer
 
 
-class StepwiseDecoder:
-    """A Transformer's decoder, ready to search; its matrices are those of the moment when it was made."""
+class IncrementalDecoder:
+    """A Transformer's decoder, ready to search, with the weights that the model had when it was made."""
 
     def __init__(self, model: Transformer, dtype: torch.dtype) -> None:
-        """Copy the matrices of a model in the precision to compute in; the model stays in evaluation mode."""
+        """Copy the matrices of a model, which stays in evaluation mode, in the precision to compute in."""
         self._embedding, self._positions = model.target_embedding, model.target_positions
         self._dtype = dtype
         self._layers = [_Layer(layer, dtype) for layer in model.decoder.layers]  # type: ignore[arg-type]
         self._final_norm = model.decoder.final_norm
         self._softmax = Product([model.softmax], dtype)
 
-    def start(self, memory: Tensor, source_mask: Tensor) -> StepwiseState:
-        """Begin to decode from memory (B, S, D); source_mask bool (B, 1, 1, S)."""
+    def start(self, memory: Tensor, source_mask: Tensor) -> IncrementalState:
+        """Start decoding from memory (B, S, D) with source_mask, bool (B, 1, 1, S)."""
         missing = _whole_lanes(memory.size(1)) - memory.size(1)
         memory = F.pad(memory.to(self._dtype), (0, 0, 0, missing))
         source_mask = F.pad(source_mask, (0, missing))
-        return StepwiseState([layer.project(memory) for layer in self._layers], source_mask)
+        return IncrementalState([layer.project(memory) for layer in self._layers], source_mask)
 
-    def step(self, last: Tensor, state: StepwiseState) -> Tensor:
-        """Logits (N, V) of the token after the last one, ids (N), of each hypothesis; the state moves on by one."""
+    def step(self, last: Tensor, state: IncrementalState) -> Tensor:
+        """Logits (N, V) of the next token after last, ids (N); moves the state on by one position."""
         x = self._positions(self._embedding(last[:, None]), state.length)  # (N, 1, D)
         x = state.begin_step(x.to(self._dtype))  # (B, W, D)
         for number, layer in enumerate(self._layers):
@@ -188,19 +227,19 @@ class _Layer:
         """Keys and values (2, B, H, S, K) of the memory (B, S, D)."""
         return self._split(self._memory(memory), 2).contiguous()
 
-    def advance(self, x: Tensor, number: int, state: StepwiseState) -> Tensor:
+    def advance(self, x: Tensor, number: int, state: IncrementalState) -> Tensor:
         """One position: x (B, W, D) -> (B, W, D); number is the layer's."""
         x = self._layer.self_attention_connection(x, lambda y: self._look_back(y, number, state))
         x = self._layer.cross_attention_connection(x, lambda y: self._look_at_source(y, number, state))
         return self._layer.feed_forward_connection(x, lambda y: self._outer(self._inner(y)))  # type: ignore[no-any-return]
 
-    def _look_back(self, x: Tensor, number: int, state: StepwiseState) -> Tensor:
+    def _look_back(self, x: Tensor, number: int, state: IncrementalState) -> Tensor:
         parts = self._split(self._own(x), 3)
         keys, values = state.append(number, parts[1:]).unbind()
         heads = F.scaled_dot_product_attention(parts[0], keys, values, state.descent)
         return self._own_output(heads.transpose(1, 2).flatten(2))
 
-    def _look_at_source(self, x: Tensor, number: int, state: StepwiseState) -> Tensor:
+    def _look_at_source(self, x: Tensor, number: int, state: IncrementalState) -> Tensor:
         query = self._split(self._cross_query(x), 1)[0]
         keys, values = state.memory[number].unbind()
         heads = F.scaled_dot_product_attention(query, keys, values, state.source_mask)

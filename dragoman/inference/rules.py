@@ -1,4 +1,4 @@
-"""What a hypothesis may contain and how it is scored, apart from what the model thinks of it.
+"""What a hypothesis may contain, how long it may be, and how its length counts in its score.
 
 Shapes: N hypotheses, T tokens so far, V vocabulary.
 """
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, PAD, UNK
+from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, SearchConfig
 
 Rule = Callable[[Tensor, Tensor], Tensor]
 """(logits (N, V), tokens so far (N, T)) -> logits (N, V), with -inf where a token may not follow; may change its input.
 
-What is left is not normalised again: a hypothesis keeps the probability the model gave it.
+The remaining tokens are not normalised again: a hypothesis keeps the probability that the model gave it.
 """
 
 
@@ -29,7 +29,7 @@ class LengthPenalty:
     alpha: float = 0.6
 
     def __call__(self, length: int) -> float:
-        """lp of a hypothesis of this many tokens."""
+        """lp of a hypothesis of this many tokens, the end included."""
         return float(((5.0 + length) / 6.0) ** self.alpha)
 
 
@@ -47,7 +47,7 @@ class Forbid:
 
 @dataclass(frozen=True)
 class MinLength:
-    """Do not end before this many tokens, the end not counted."""
+    """Do not end before this many tokens, not counting the end."""
 
     length: int
 
@@ -59,4 +59,21 @@ class MinLength:
 
 
 NEVER_WRITTEN = Forbid((PAD, UNK, BOS))
-"""Padding, the unknown symbol and the start of the sentence are no words."""
+"""Padding, the unknown symbol and the start of the sentence are not words."""
+
+
+def length_limits(sources: Sequence[Sequence[int]], config: SearchConfig, max_length: int) -> list[int]:
+    """Most tokens of each source's translation, not counting the end.
+
+    Args:
+        sources: ids, each ending in EOS.
+        config: its max_length counts beyond the source; min_length wins over it.
+        max_length: most subwords that the model takes or writes, the end included.
+
+    Raises:
+        ConfigError: min_length is more than the model can write.
+    """
+    longest = max_length - 1
+    if config.min_length > longest:
+        raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
+    return [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]

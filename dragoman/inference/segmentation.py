@@ -1,4 +1,7 @@
-"""Where a line that is too long for the model is cut: after sentences, clauses, spaces, or else anywhere."""
+"""Raw lines as segments that a model can translate: whole lines, or the parts of a line that is too long.
+
+A long line is cut after sentences; a sentence that is too long after clauses, at spaces, or else anywhere.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,13 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, groupby, pairwise
+from typing import Literal
+
+from dragoman.config import EOS, DragomanError
+from dragoman.text.subwords import SubwordModel
 
 Count = Callable[[Sequence[str]], list[int]]
 """The number of subwords of each text, the end included."""
@@ -20,7 +29,7 @@ _PAUSES, _PAUSES_AT_ONCE = ",;:", "、，；：،؛།፣፤၊"
 _CLOSING_AT_ONCE = "\"'”’»›)\\]}」』）】》〉｣"
 _CLOSING = _CLOSING_AT_ONCE + "“‘«‹"  # some languages close with what others open with
 _BEFORE_FIRST_WORD = "\"'“‘„‚«‹([{¿¡-–—… \t"
-# Marks that need a space are looked for only where their run begins, so that a long run is read once.
+# A mark that needs a space is matched only where its run begins, so that a long run is read once.
 _SENTENCE_END = re.compile(
     rf"(?<![{_ENDS}])[{_ENDS}]+(?:[{_CLOSING}]|\s»)*\s+"
     rf"|[{_ENDS_AT_ONCE}][{_ENDS}{_ENDS_AT_ONCE}]*[{_CLOSING_AT_ONCE}]*\s*"
@@ -31,29 +40,129 @@ _CLAUSE_END = re.compile(
     r"|(?<!\s)\s+(?=[–—]\s)"
 )
 _SPACE, _WORD, _LAST_WORD = re.compile(r"\s+"), re.compile(r"\w"), re.compile(r"[\w.]+$")
-_LOOK = 12  # characters looked at before and after a mark
+_CONTEXT = 12  # characters looked at before and after a mark
 _ABBREVIATION = re.compile(
     "mrs?|ms|messrs|drs?|prof|rev|hon|ste?|mt|gen|col|capt|cpt|lt|sgt|maj|gov|sen|rep|pres|[js]r|sra|srta|dña"
     "|mm|mme|mlle|mgr|hr|fr|dott|sig|ing|mag|lic|vs|cf|approx|ca|bzw|vgl|ggf|evtl|inkl|exkl|bspw|sog|resp|env"
     "|ave?|bd|blvd|corp|inc|ltd|co|bros|dept|univ|jan|feb|apr|aug|sept?|o[ck]t|nov|de[cz]|ul|str|им|ул|тел|см|др"
 )
 _BEFORE_NUMBER = re.compile("nos?|nr|figs?|vol|pp?|art|abs|abb|kap|ch|sec|eq|tab|n[uú]m|pág|ст|рис")
-_LONGEST_GRAPHEME = 32  # characters; more are no letter with its accents but a prank
+_LONGEST_GRAPHEME = 32  # characters; a longer run of accents is cut
 _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+
+_SPLIT = "split it into sentences"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A line to translate, or a part of one."""
+
+    line: int
+    """Index of the line."""
+    ids: list[int]
+    """Source ids, ending with EOS."""
+    source: str = ""
+    """Text of a part; empty for a whole line."""
+    left_out: int = 0
+    """Characters at the end of the line that are not translated."""
+
+
+@dataclass(frozen=True)
+class LineEncoder:
+    """Turns raw lines of one language into ids, and cuts or refuses those that are too long."""
+
+    subwords: SubwordModel
+    max_length: int
+    """Most subwords that the model takes, the end included."""
+
+    def encode(self, lines: Sequence[str], names: Iterable[str], cure: str = _SPLIT) -> list[list[int]]:
+        """The ids of each line, with EOS.
+
+        Args:
+            lines: raw text.
+            names: what messages call each line, such as "source line 1".
+            cure: what to do about a line that is too long.
+
+        Raises:
+            DragomanError: a line is longer than the model takes.
+        """
+        found = []
+        for name, line, ids in zip(names, lines, self._encode_where_short(lines), strict=True):
+            if ids is None or len(ids) > self.max_length:
+                raise self._too_long(name, line, ids, cure)
+            found.append(ids)
+        return found
+
+    def segments(
+        self, lines: Sequence[str], long: Literal["split", "truncate", "error"], longest: int, first_line: int
+    ) -> Iterator[Segment]:
+        """What to translate of each line that is not empty, in order.
+
+        Args:
+            lines: raw text.
+            long: what to do with long lines, as in SearchConfig.
+            longest: most subwords of a line that "split" leaves whole.
+            first_line: number of the first line; messages count from it.
+
+        Raises:
+            DragomanError: a line is longer than the model takes and long is "error", or a single character is.
+        """
+        limit = longest if long == "split" else self.max_length
+        encoded = self._encode_where_short(lines)
+        too_long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
+        if too_long and long == "error":
+            i = too_long[0]
+            raise self._too_long(f"source line {first_line + i:,}", lines[i], encoded[i], _SPLIT)
+        for i, ids in enumerate(encoded):
+            if ids is None or len(ids) > limit:
+                yield from self._parts(i, lines[i], long == "truncate", limit, f"source line {first_line + i:,}")
+            elif len(ids) > 1:
+                yield Segment(i, ids)
+
+    def _parts(self, place: int, line: str, truncate: bool, limit: int, name: str) -> Iterator[Segment]:
+        """The parts of a long line, or its beginning alone; a tag at the start of the line is put before each part."""
+        tag, line = self.subwords.split_tag(line)
+        limit -= bool(tag)
+        line = squeeze(line) if truncate else line
+        sources = [longest_prefix(line, limit, self._count)] if truncate else split_line(line, limit, self._count)
+        for source in sources:
+            (ids,) = self.encode([tag + source.strip()], [name])
+            left_out = len(line) - len(source) if truncate else 0
+            if left_out or len(ids) > 1 + bool(tag):
+                yield Segment(place, ids, tag + source, left_out)
+
+    def _encode_where_short(self, lines: Sequence[str]) -> list[list[int] | None]:
+        """The ids of each line, with EOS; None for one with so many characters that it can't fit.
+
+        White space around a line is removed. Hardly any training sentence begins with a tab or a no-break space, so
+        a model may translate one into anything.
+        """
+        widest = WIDEST * self.max_length
+        stripped = map(str.strip, lines)
+        plain = [line if len(line) <= widest else squeeze(line) for line in stripped]
+        encoded = self.subwords.encode([line if len(line) <= widest else "" for line in plain])
+        return [None if len(line) > widest else [*ids, EOS] for line, ids in zip(plain, encoded, strict=True)]
+
+    def _too_long(self, name: str, line: str, ids: Sequence[int] | None, cure: str) -> DragomanError:
+        size = f"{len(line):,} characters" if ids is None else f"{len(ids):,} subwords"
+        return DragomanError(f"{name} has {size}, but the model takes at most {self.max_length:,} subwords: {cure}")
+
+    def _count(self, texts: Sequence[str]) -> list[int]:
+        return [len(ids) + 1 for ids in self.subwords.encode(texts)]
 
 
 def split_line(line: str, limit: int, count: Count) -> Iterator[str]:
-    """Cut a line into pieces of at most so many subwords, one after the other; together they are the line.
+    """Cut a line into consecutive pieces of at most limit subwords; together they are the line.
 
-    Every sentence is a piece of its own, however short, for models are trained on single sentences. One that is too
-    long itself is cut after clauses, a clause that is too long at spaces, a word that is too long anywhere, each into
-    few pieces of similar size. A single character is never cut, even if it has more subwords. Only a small block of
-    the line is looked at at a time, so that a line of any length costs time in proportion and no memory.
+    Every sentence is a piece of its own, however short, because models are trained on single sentences. A sentence that
+    is too long is cut after clauses, a clause that is too long at spaces, and a word that is too long anywhere, each
+    into few pieces of similar size. A single character is never cut, even if it has more subwords. Only a small block
+    of the line is looked at at a time: time grows in proportion to the line, memory does not grow.
 
     Args:
         line: raw text.
         limit: most subwords of a piece, the end included.
-        count: tells the number of subwords.
+        count: numbers of subwords.
 
     Yields:
         Pieces with the spaces that follow them; none is blank unless the line is.
@@ -70,15 +179,9 @@ def split_line(line: str, limit: int, count: Count) -> Iterator[str]:
 
 
 def longest_prefix(line: str, limit: int, count: Count) -> str:
-    """As much of the beginning of a line as has at most so many subwords: whole words, if the first one fits.
-
-    Args:
-        line: raw text, of any length.
-        limit: most subwords, the end included.
-        count: tells the number of subwords.
-    """
+    """As much of the beginning of a line as has at most limit subwords: whole words if the first one fits."""
     window = line[: WIDEST * limit]
-    words = [*_after_spaces(window), len(window)]
+    words = [*_after(_SPACE, window), len(window)]
     graphemes = [_grapheme_start(window, place) for place in range(1, len(window))]
     for places in (words, graphemes):
         fitting = bisect_left(places, limit + 1, key=lambda place: count([window[:place]])[0])
@@ -97,7 +200,7 @@ def _is_blank(text: str) -> bool:
 
 
 def _blocks(line: str, size: int) -> Iterator[str]:
-    """The line in blocks of at most so many characters, each cut off where it hurts least."""
+    """The line in blocks of at most size characters, each cut off where it hurts least."""
     start = 0
     while len(line) - start > size:
         window = line[start : start + size]
@@ -109,7 +212,7 @@ def _blocks(line: str, size: int) -> Iterator[str]:
 
 
 def _pieces(text: str, limit: int, count: Count, kind: int = 0) -> Iterator[str]:
-    """The text, cut by this kind of cuts, and where that is not enough by the next."""
+    """The text, cut by this kind of cut, and by the next kind where that is not enough."""
     if kind == len(_KINDS):
         yield from _anywhere(text, limit, count)
         return
@@ -126,7 +229,7 @@ def _pieces(text: str, limit: int, count: Count, kind: int = 0) -> Iterator[str]
 
 
 def _packed(parts: Sequence[str], sizes: Sequence[int], limit: int, count: Count) -> Iterator[str]:
-    """Parts that fit, put together to few pieces of similar size that fit; sizes are the parts' own."""
+    """Join parts that fit into few pieces of similar size that fit; sizes are those of the parts."""
     text = "".join(parts)
     (total,) = count([text])
     if len(parts) == 1 or total <= limit:
@@ -165,28 +268,33 @@ def _parts(text: str, cuts: Callable[[str], Iterable[int]]) -> list[str]:
     return [text[start:end] for start, end in pairwise(places) if start < end]
 
 
+def _after(pattern: re.Pattern[str], text: str) -> Iterator[int]:
+    return (mark.end() for mark in pattern.finditer(text))
+
+
 def _after_sentences(text: str, before_small: bool = False) -> Iterator[int]:
+    """Where sentences end; with before_small also before a small letter, as in text without capitals."""
     if not _WORD.search(text):
         return
-    worded, seen = False, 0
+    has_word, seen = False, 0
     for mark in _SENTENCE_END.finditer(text):
-        worded = worded or _WORD.search(text, seen, mark.start()) is not None
+        has_word = has_word or _WORD.search(text, seen, mark.start()) is not None
         seen = mark.end()
-        if worded and _ends_sentence(text, mark.start(), mark.end(), before_small):
+        if has_word and _ends_sentence(text, mark.start(), mark.end(), before_small):
             yield mark.end()
-            worded = False
+            has_word = False
 
 
 def _ends_sentence(text: str, start: int, end: int, before_small: bool) -> bool:
-    """Whether the marks from start, with the spaces until end, end a sentence."""
+    """Whether the marks at start, with the spaces up to end, end a sentence."""
     if text[start] in _ENDS_AT_ONCE:
         return True
-    follower = text[end : end + _LOOK].lstrip(_BEFORE_FIRST_WORD)[:1]
+    follower = text[end : end + _CONTEXT].lstrip(_BEFORE_FIRST_WORD)[:1]
     if follower.islower() and not before_small:
         return False
     if text[start] != "." or text[start + 1] in _ENDS:
         return True
-    found = _LAST_WORD.search(text[max(0, start - _LOOK) : start])
+    found = _LAST_WORD.search(text[max(0, start - _CONTEXT) : start])
     word = found[0].lower() if found else ""
     initials = all(letter.isalpha() and len(letter) == 1 for letter in word.split("."))  # "J.", "z.", "e.g."
     ordinal = word.isdigit() and len(word) <= 2
@@ -194,26 +302,18 @@ def _ends_sentence(text: str, start: int, end: int, before_small: bool) -> bool:
     return not (initials or ordinal or numbered or _ABBREVIATION.fullmatch(word))
 
 
-def _after_sentences_or_so(text: str) -> Iterator[int]:
-    """Also where a small letter follows: after an abbreviation that is not known, or in text without capitals."""
-    return _after_sentences(text, before_small=True)
-
-
-def _after_clauses(text: str) -> Iterator[int]:
-    return (mark.end() for mark in _CLAUSE_END.finditer(text))
-
-
-def _after_spaces(text: str) -> Iterator[int]:
-    return (mark.end() for mark in _SPACE.finditer(text))
-
-
 # From the cuts that hurt least to those that hurt most.
-_KINDS = (_after_sentences, _after_sentences_or_so, _after_clauses, _after_spaces)
+_KINDS: tuple[Callable[[str], Iterator[int]], ...] = (
+    _after_sentences,
+    partial(_after_sentences, before_small=True),
+    partial(_after, _CLAUSE_END),
+    partial(_after, _SPACE),
+)
 _SENTENCE_KINDS = 2
 
 
 def _grapheme_start(text: str, place: int) -> int:
-    """The last place up to this one that parts no letter from its accents, and no emoji; never 0."""
+    """The last place up to this one that separates no letter from its accents and cuts no emoji; never 0."""
     for candidate in range(place, max(0, place - _LONGEST_GRAPHEME), -1):
         if candidate == len(text) or not _belong_together(text[candidate - 1], text[candidate]):
             return candidate
@@ -221,7 +321,7 @@ def _grapheme_start(text: str, place: int) -> int:
 
 
 def _belong_together(before: str, after: str) -> bool:
-    """Whether two characters are seen as one: a letter and its accent, parts of an emoji."""
+    """Whether two characters are displayed as one: a letter and its accent, parts of an emoji."""
     if after < "\u0300":
         return False
     return _JOINER in (before, after) or after in _SKIN_TONES or unicodedata.category(after).startswith("M")

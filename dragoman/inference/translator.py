@@ -1,9 +1,14 @@
-"""Raw lines in, raw lines out: what a model folder is for."""
+"""Raw lines in, translations out: a model folder at work.
+
+The way of a line: `Translator.translate` has segmentation make segments of ids, batching run `Engine.search` over them,
+perhaps in the processes of `workers`, and results join the translations of segments to those of lines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
@@ -11,30 +16,23 @@ from typing import Literal, get_args
 import torch
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
-from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require_choice
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
     Units,
     align_sentences,
     alignment_layer,
+    join_alignments,
     unit_of,
     without_first_source,
 )
 from dragoman.inference.batching import FORCE_CURE, FORCED_TOKENS, in_batches, log_probs_in_batches
-from dragoman.inference.ctranslate2 import EngineName, choose_engine, load_exported
-from dragoman.inference.encoding import LineEncoder, refuse_str
-from dragoman.inference.engine import Engine, SearchEngine
-from dragoman.inference.results import (
-    PairScore,
-    Part,
-    Translation,
-    join_alignments,
-    join_translations,
-    with_subwords,
-)
+from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
+from dragoman.inference.engine import Engine
+from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.search import Hypothesis
-from dragoman.inference.segmentation import longest_prefix, split_line, squeeze
+from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.inference.workers import Workers
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.device import choose_device
@@ -42,19 +40,8 @@ from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
-_AT_ONCE = 20_000  # lines, or parts of long ones, that are in memory as ids
+_SEGMENTS_AT_ONCE = 20_000  # in memory as ids
 _SEARCH_CURE = "take a smaller --beam (a smaller --batch-tokens has been tried)"
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """A line to translate, or a part of one."""
-
-    line: int
-    ids: list[int]
-    source: str = ""
-    """The text of a part; empty for a whole line."""
-    left_out: int = 0
 
 
 class Translator:
@@ -73,29 +60,35 @@ class Translator:
             folder: model and vocabulary.
             device: where to compute.
             autocast: compute matrix products in bf16.
-            workers: processes that translate at the same time, with one thread each; 1 translates in this process,
-                with all of PyTorch's threads. For CPUs, where products are small; only Linux can start them. They
-                start with the first text that makes more than one batch, and end with the translator.
+            workers: processes that translate at the same time, at most one for each core, with one thread each; 1
+                translates in this process, with all of PyTorch's threads. For CPUs, where products are small, and only
+                on Linux. They start with the first text of more than one batch, and end with the translator.
         """
         engine = Engine(folder.model.to(device), torch.device(device), autocast)
-        self._begin(engine, folder.vocabulary, folder.direction, workers)
+        self._set_up(engine, folder.vocabulary, folder.direction, Workers(engine.search, workers, engine.decoder))
 
-    def _begin(self, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction, workers: int) -> None:
-        self.engine, self.vocabulary, self.direction = engine, vocabulary, direction
-        self.config, self.workers = engine.config, workers
-        self.source = LineEncoder(vocabulary.source, "source", engine.config.max_length)
-        self.target = LineEncoder(vocabulary.target, "target", engine.config.max_length)
-        self._pool = Workers(engine.search, engine.decoder, workers)
+    def _set_up(
+        self,
+        engine: Engine | CTranslate2Engine,
+        vocabulary: Vocabulary,
+        direction: Direction,
+        searchers: Workers[list[Hypothesis]],
+    ) -> None:
+        self.engine, self.vocabulary, self.direction, self._searchers = engine, vocabulary, direction, searchers
+        self.config, self.workers = engine.config, searchers.count
+        self.source = LineEncoder(vocabulary.source, engine.config.max_length)
+        self.target = LineEncoder(vocabulary.target, engine.config.max_length)
 
     @classmethod
-    def using(cls, engine: SearchEngine, vocabulary: Vocabulary, direction: Direction) -> Translator:
-        """A translator over another implementation of a model: everything except align works."""
+    def using(cls, engine: CTranslate2Engine, vocabulary: Vocabulary, direction: Direction) -> Translator:
+        """A translator over an exported model: everything except align works."""
         translator = cls.__new__(cls)
-        translator._begin(engine, vocabulary, direction, workers=1)
+        translator._set_up(engine, vocabulary, direction, Workers(engine.search))
         return translator
 
-    @staticmethod
+    @classmethod
     def load(
+        cls,
         folder: Path | str,
         device: torch.device | str = "cpu",
         engine: EngineName = "auto",
@@ -106,47 +99,47 @@ class Translator:
 
         Args:
             folder: the folder.
-            device: where to compute; auto takes a GPU where there is one.
-            engine: torch or ctranslate2; auto takes the one that the folder is for.
+            device: where to compute; auto takes a GPU if there is one.
+            engine: torch or ctranslate2; auto picks it from the folder type.
             autocast: compute matrix products in bf16; an exported model computes as it was stored.
-            workers: processes, or threads of an exported model, that translate at the same time on a CPU.
+            workers: processes, or threads of an exported model, that translate at the same time on a CPU, at most one
+                for each core; 0 for one for each thread that PyTorch would use.
 
         Raises:
-            DragomanError: it is no model folder, or damaged, or the engine can't read it or is not installed; or there
-                is no such device.
+            DragomanError: the folder is not a model folder, or is damaged, or the engine can't read it or is not
+                installed; or there is no such device.
         """
-        require(
-            engine in get_args(EngineName), f"engine must be one of {', '.join(get_args(EngineName))}, not {engine!r}"
-        )
-        place = choose_device(str(device))
-        if choose_engine(Path(folder), engine) == "torch":
-            return Translator(ModelFolder.load(folder), place, autocast, workers if place.type == "cpu" else 1)
-        return Translator.using(*load_exported(Path(folder), place, workers))
+        require_choice("engine", engine, get_args(EngineName))
+        device = choose_device(str(device))
+        if choose_engine(Path(folder), engine) == "ctranslate2":
+            return cls.using(*load_exported(Path(folder), device, workers))
+        workers = workers or torch.get_num_threads()
+        return cls(ModelFolder.load(folder), device, autocast, workers if device.type == "cpu" else 1)
 
     @property
     def torch_engine(self) -> Engine:
-        """The engine as one that shows attention weights and takes further rules.
+        """The engine of a PyTorch model, which shows attention weights and takes further rules.
 
         Raises:
-            DragomanError: the model is an exported one, which shows nothing of its inside.
+            DragomanError: the model is an exported one.
         """
         if not isinstance(self.engine, Engine):
             raise DragomanError("an exported model shows no attention: take the model folder that was exported")
         return self.engine
 
     @property
-    def folder(self) -> ModelFolder:
-        """The model folder, with the model in its present state; raises what torch_engine raises."""
-        return ModelFolder(self.torch_engine.model, self.vocabulary, self.direction)
-
-    @property
     def model(self) -> Transformer:
-        """The model; raises what torch_engine raises."""
+        """The model; errors as for torch_engine."""
         return self.torch_engine.model
 
     @property
+    def folder(self) -> ModelFolder:
+        """The model folder, with the model in its present state; errors as for torch_engine."""
+        return ModelFolder(self.model, self.vocabulary, self.direction)
+
+    @property
     def longest_source(self) -> int:
-        """Most subwords, the end included, that the model can translate well: what it takes, and what it has seen.
+        """Most subwords, the end included, of a line that is translated well: what the model takes, and has seen.
 
         Positions beyond the longest training sentence are new to a model, and its translations fall apart there.
         """
@@ -157,36 +150,68 @@ class Translator:
         self,
         lines: Sequence[str],
         config: SearchConfig | None = None,
-        progress: Callable[[int], None] | None = None,
+        progress: Callable[[int], None] = lambda lines: None,
         first_line: int = 1,
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
-        What happens to long lines is for config.long to say. "split", the default, translates the sentences of a line
-        of more subwords than longest_source one by one and joins the translations. "truncate" leaves out the end of a
-        line of more subwords than the model takes at all (max_length); left_out of the translation says how much. The
-        lines between, longer than any in training, are translated as they are, since losing text is worse. "error"
-        refuses lines of more than max_length.
+        config.long says what happens to long lines. "split", the default, translates the sentences of a line of more
+        than longest_source subwords one by one and joins the translations. "truncate" leaves out the end of a line of
+        more subwords than the model takes (max_length), and left_out of the translation says how much. "error" refuses
+        such a line. These two translate lines as they are that are only longer than any in training.
 
         Args:
             lines: any number of lines of raw text.
             config: beam, length penalty, n-best, …
-            progress: called with the number of lines, or parts of long ones, that each batch had.
+            progress: called with the number of lines that have been finished since the last call.
             first_line: number of the first line; messages count from it.
 
         Raises:
-            DragomanError: a line is longer than the model can take and config.long is "error", or the memory does not
-                suffice for a line.
+            DragomanError: a line is longer than the model takes and config.long is "error", or a line does not fit in
+                memory.
             TypeError: lines is one str.
         """
-        refuse_str([lines])
+        _refuse_str(lines)
         config = config or SearchConfig()
-        found: list[list[tuple[_Stretch, Translation]]] = [[] for _ in lines]
-        stretches = self._stretches(lines, config, first_line)
-        while some := list(islice(stretches, _AT_ONCE)):
-            for stretch, hypotheses in zip(some, self._search(some, config, progress), strict=True):
-                found[stretch.line].append((stretch, self._to_translation(hypotheses)))
+        found: list[list[tuple[Segment, Translation]]] = [[] for _ in lines]
+        segments = self.source.segments(lines, config.long, self.longest_source, first_line)
+        finished = _FinishedLines(progress)
+        while some := list(islice(segments, _SEGMENTS_AT_ONCE)):
+            finished.expect([segment.line for segment in some])
+            for segment, hypotheses in zip(some, self._search(some, config, finished), strict=True):
+                found[segment.line].append((segment, self._to_translation(hypotheses)))
+        finished.expect([])
         return [self._join(of_line, config.n_best) for of_line in found]
+
+    def _search(
+        self, segments: Sequence[Segment], config: SearchConfig, finished: _FinishedLines
+    ) -> list[list[Hypothesis]]:
+        return in_batches(
+            self._searchers,
+            lambda batch: ([segments[i].ids for i in batch], config),
+            [len(segment.ids) for segment in segments],
+            self.engine.batch_tokens(config),
+            _SEARCH_CURE,
+            lambda batch: finished.count([segments[i].line for i in batch]),
+        )
+
+    def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
+        texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
+        best, *others = (
+            Translation(text, h.log_prob, h.score, h.tokens) for text, h in zip(texts, hypotheses, strict=True)
+        )
+        return replace(best, alternatives=others)
+
+    def _join(self, found: Sequence[tuple[Segment, Translation]], n_best: int) -> Translation:
+        """The translation of a line from those of its segments."""
+        if not found:
+            return Translation("")
+        segments, translations = [segment for segment, _ in found], [translation for _, translation in found]
+        if not segments[0].source:
+            return translations[0]
+        separator = " " if has_spaces(self.direction.target) else ""
+        sources = [segment.source for segment in segments]
+        return join_translations(sources, translations, separator, n_best, segments[-1].left_out)
 
     def score(
         self, pairs: Sequence[tuple[str, str]], batch_tokens: int = FORCED_TOKENS, first_line: int = 1
@@ -199,13 +224,13 @@ class Translator:
             first_line: number of the first pair; messages count from it.
 
         Raises:
-            DragomanError: a side is longer than the model can take.
-            TypeError: pairs is one str, or has one for a pair.
+            DragomanError: a side is longer than the model takes.
+            TypeError: pairs is one str, or has a str for a pair.
         """
-        refuse_str([pairs, *pairs])
+        _refuse_str(pairs, *pairs)
         numbers = range(first_line, first_line + len(pairs))
-        sources = self.source.encode([source for source, _ in pairs], numbers)
-        targets = self.target.encode([target for _, target in pairs], numbers)
+        sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
+        targets = self.target.encode([target for _, target in pairs], [f"target line {n:,}" for n in numbers])
         log_probs = log_probs_in_batches(self.engine.score, sources, targets, batch_tokens)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
@@ -217,30 +242,30 @@ class Translator:
         unit: Literal["auto"] | Unit = "auto",
         first_line: int = 1,
     ) -> list[Alignment]:
-        """Which source word each word of a translation comes from, read off the cross-attention; in order.
+        """Which source word each word of a translation comes from, read from the cross-attention; in order.
 
         A line that was translated in parts is aligned part by part; the links are those of the whole line.
 
         Args:
             sources: raw lines.
             translations: their translations, found or given.
-            layer: the decoder layer to look at, from 1; 0 for the one that `alignment_layer` recommends.
-            unit: words, which are what spaces separate, or subwords; auto is for each side what `unit_of` says.
+            layer: the decoder layer to read, from 1; 0 for the one that `alignment_layer` recommends.
+            unit: words, which spaces separate, or subwords; auto is for each side what `unit_of` says.
             first_line: number of the first line; messages count from it.
 
         Raises:
             ConfigError: the decoder has no such layer.
-            DragomanError: a line is longer than the model can take.
+            DragomanError: a line or its translation is longer than the model takes, or the model is an exported one.
             TypeError: sources or translations is one str.
         """
         name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
-        refuse_str([sources, translations])
-        found = with_subwords(translations, self.vocabulary.target)
+        _refuse_str(sources, translations)
+        found = self._with_subwords(translations, first_line)
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
-        numbers = [number for number, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
-        encoded = self.source.encode([part.source for part in parts], numbers)
+        names = [f"source line {n:,}" for n, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
+        encoded = self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
@@ -251,96 +276,58 @@ class Translator:
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
-        alignments = iter(in_batches(compute, lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
-        return [
-            self._joined(translation.parts, list(islice(alignments, len(translation.parts))), units)
-            if translation.parts
-            else next(alignments)
-            for translation in found
-        ]
+        alignments = iter(in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
+        return [self._join_alignments(t.parts, alignments, units) if t.parts else next(alignments) for t in found]
 
-    def _joined(self, parts: Sequence[Part], alignments: list[Alignment], units: Units) -> Alignment:
-        """The alignment of a line from those of its parts; a tag that all begin with counts once."""
+    def _with_subwords(self, translations: Sequence[Translation | str], first_line: int) -> list[Translation]:
+        """Translations with their subwords: given ones are cut into subwords, found ones are left as they are."""
+        found = [Translation(one) if isinstance(one, str) else one for one in translations]
+        given = ["" if one.subwords or one.parts else one.text for one in found]
+        encoded = self.target.encode(given, [f"target line {first_line + i:,}" for i in range(len(given))])
+        return [replace(t, subwords=ids[:-1]) if len(ids) > 1 else t for t, ids in zip(found, encoded, strict=True)]
+
+    def _join_alignments(self, parts: Sequence[Part], alignments: Iterator[Alignment], units: Units) -> Alignment:
+        """The alignment of a line from the next ones, its parts'; a tag that each begins with counts once."""
+        of_parts = list(islice(alignments, len(parts)))
         if self.vocabulary.source.split_tag(parts[0].source)[0]:
-            alignments[1:] = map(without_first_source, alignments[1:])
-        return join_alignments(parts, alignments, units, has_spaces(self.direction.target))
+            of_parts[1:] = map(without_first_source, of_parts[1:])
+        return join_alignments(parts, of_parts, units, has_spaces(self.direction.target))
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is the recommended one.
 
         Raises:
             ConfigError: the decoder has no such layer.
-            DragomanError: the model is one that was exported.
+            DragomanError: the model is an exported one.
         """
         layers = self.model.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
 
-    def _stretches(self, lines: Sequence[str], config: SearchConfig, first_line: int) -> Iterator[_Stretch]:
-        """What to translate: lines that are not empty, in parts where they are too long."""
-        encoded = self.source.encode_where_short(lines)
-        limit = self.longest_source if config.long == "split" else self.config.max_length
-        long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
-        if long and config.long == "error":
-            raise self.source.too_long(
-                f"source line {first_line + long[0]:,}", lines[long[0]], encoded[long[0]], "split it into sentences"
-            )
-        for i, (line, ids) in enumerate(zip(lines, encoded, strict=True)):
-            if ids is None or len(ids) > limit:
-                yield from self._parts(i, line, config, limit, first_line + i)
-            elif len(ids) > 1:
-                yield _Stretch(i, ids)
 
-    def _parts(self, place: int, line: str, config: SearchConfig, limit: int, number: int) -> Iterator[_Stretch]:
-        """What is translated of a long line: its parts, or its beginning; each with the line's tag."""
-        tag, line = self.vocabulary.source.split_tag(line)
-        limit -= bool(tag)
-        sources: Iterable[str]
-        if config.long == "truncate":
-            line = squeeze(line)
-            prefix = longest_prefix(line, limit, self._count)
-            sources, left_out = [prefix], len(line) - len(prefix)
-        else:
-            sources, left_out = split_line(line, limit, self._count), 0
-        for source in sources:
-            (ids,) = self.source.encode([tag + source.strip()], [number])
-            if len(ids) > 1 + bool(tag) or left_out:
-                yield _Stretch(place, ids, tag + source, left_out)
+class _FinishedLines:
+    """Counts the lines of which every segment is translated."""
 
-    def _search(
-        self, stretches: Sequence[_Stretch], config: SearchConfig, progress: Callable[[int], None] | None
-    ) -> list[list[Hypothesis]]:
-        return in_batches(
-            self.engine.search,
-            lambda batch: ([stretches[i].ids for i in batch], config),
-            [len(stretch.ids) for stretch in stretches],
-            self.engine.batch_tokens(config),
-            _SEARCH_CURE,
-            progress,
-            self._pool,
-        )
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self._progress = progress
+        self._waiting: Counter[int] = Counter()  # segments of each line that are not translated yet
+        self._last: list[int] = []  # the line of the latest segment, of which more may follow
 
-    def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
-        texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
-        best, *others = (
-            Translation(text, h.log_prob, h.score, h.tokens) for text, h in zip(texts, hypotheses, strict=True)
-        )
-        return replace(best, alternatives=others)
+    def expect(self, lines: list[int]) -> None:
+        """Take note of the lines that the next segments belong to."""
+        last, self._last = self._last, lines[-1:]
+        self._waiting.update(lines + self._last)
+        self.count(last)
 
-    def _join(self, found: Sequence[tuple[_Stretch, Translation]], n_best: int) -> Translation:
-        """The translation of a line from those of its stretches."""
-        if not found:
-            return Translation("")
-        stretches, translations = [stretch for stretch, _ in found], [translation for _, translation in found]
-        if not stretches[0].source:
-            return translations[0]
-        separator = " " if has_spaces(self.direction.target) else ""
-        joined = join_translations([stretch.source for stretch in stretches], translations, separator, n_best)
-        left_out = stretches[-1].left_out
-        return replace(
-            joined, left_out=left_out, alternatives=[replace(t, left_out=left_out) for t in joined.alternatives]
-        )
+    def count(self, lines: list[int]) -> None:
+        """Take note of the lines whose segments have been translated."""
+        self._waiting.subtract(lines)
+        if finished := sum(not self._waiting[line] for line in set(lines)):
+            self._progress(finished)
 
-    def _count(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) + 1 for ids in self.vocabulary.source.encode(texts)]
+
+def _refuse_str(*lists: object) -> None:
+    """Raise TypeError for a str in place of a list, whose letters would be taken for lines."""
+    if any(isinstance(one, str) for one in lists):
+        raise TypeError("a str where a list belongs: put it into brackets")

@@ -1,8 +1,8 @@
 """Processes that compute for this one at the same time: forks with one thread each, kept from call to call.
 
-Threads would do no good: they take turns at the interpreter, which is wanted several hundred times for each token. A
-fork shares the model with this process and is there at once. It is kept because the processor's kernels are compiled
-anew in every process, one for each size of a product.
+Threads would not help: they take turns at the interpreter, which every token needs several hundred times. A fork
+shares the model with this process and starts at once. It is kept because every process compiles the processor's
+kernels anew, one for each size of a product.
 """
 
 from __future__ import annotations
@@ -25,108 +25,106 @@ import torch
 from dragoman.config import DragomanError
 from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory
 
-_LOOK_SECONDS = 0.5  # until a worker notices that the process it works for has been killed
+_POLL_SECONDS = 0.5  # until a worker notices that the process it works for has been killed
 
 Result = TypeVar("Result")
 Compute = Callable[..., Sequence[Result]]
 """Some results from arguments; those must be picklable where it is called in another process."""
 Submit = Callable[..., "Future[Sequence[Result] | None]"]
-"""Begins what a Compute does; None comes where the memory does not suffice."""
+"""Starts what a Compute does; the result is None if it ran out of memory."""
+
+
+def available_cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
 
 
 class Workers(Generic[Result]):
-    """Processes that call one function, with everything it holds on to as it was when they were started."""
+    """Processes that call one function, with everything that it refers to as it was when they were started."""
 
-    def __init__(self, compute: Compute[Result], state: Callable[[], object], count: int) -> None:
-        """Processes are started when they are first needed.
+    def __init__(self, compute: Compute[Result], count: int = 1, state: Callable[[], object] = lambda: None) -> None:
+        """Prepare, without starting a process.
 
         Args:
-            compute: what they call.
-            state: what compute depends on; where it is another object than before, they are started again.
-            count: of processes; only Linux can start them, elsewhere there is no more than 1, this one.
+            compute: the function.
+            count: processes at most, as many as there are cores if that is fewer. 1 is this process, with all of
+                PyTorch's threads, and so is any number on systems other than Linux.
+            state: what compute depends on; the processes are started again when it returns another object.
         """
-        self.count = count if sys.platform.startswith("linux") else 1
+        self.count = min(count, available_cores()) if sys.platform.startswith("linux") else 1
         self._compute, self._state = compute, state
         self._pool: ProcessPoolExecutor | None = None
-        self._end: Callable[[], object] | None = None
+        self._end: Callable[[], object] = lambda: None
+        self._size = 0  # processes that were started
         self._owner = 0  # the process that started them: a fork of it must start its own
         self._held: object = None  # the state that they were started with
         self._in_use = threading.Lock()
 
     @contextmanager
-    def at_work(self) -> Iterator[Submit[Result]]:
-        """What begins a computation in one of the processes; one thread at a time has them.
+    def at_work(self, batches: int) -> Iterator[Submit[Result]]:
+        """Yield what starts a computation, in a process or, for a single batch, in this one; one thread at a time.
 
-        Whatever still waits or runs in them when an error leaves the block ends with them.
+        An error that leaves the block ends the processes with everything that waits or runs in them.
 
         Raises:
             DragomanError: one of the processes was killed.
         """
+        if min(self.count, batches) <= 1:
+            yield self._compute_here
+            return
         with self._in_use:
-            self._make_ready()
+            self._start(min(self.count, batches))
             try:
                 yield self._submit
             except BrokenProcessPool:
                 self._stop()
-                raise DragomanError(
-                    "a process that translated was killed, perhaps because the memory is short: try --workers 1"
-                ) from None
+                raise DragomanError("a worker was killed, perhaps for lack of memory: try --workers 1") from None
             except BaseException:
                 self._stop()
                 raise
 
-    def _make_ready(self) -> None:
-        """Start processes where there are none of this process' own that hold the present state."""
+    def _start(self, size: int) -> None:
+        """Start processes unless there are enough of this process' own that hold the present state."""
         state, own = self._state(), self._owner == os.getpid()
-        if own and self._held is state:
+        if own and self._held is state and self._size >= size:
             return
         if own:
             self._stop()
         fork = multiprocessing.get_context("fork")
-        self._pool = ProcessPoolExecutor(self.count, fork, _begin_work, (self._compute, os.getpid()))
-        self._owner, self._held = os.getpid(), state
-        self._end = weakref.finalize(self, _end, self._pool, self._owner)
+        self._pool = ProcessPoolExecutor(size, fork, _prepare, (self._compute, os.getpid()))
+        self._size, self._owner, self._held = size, os.getpid(), state
+        self._end = weakref.finalize(self, _shut_down, self._pool, self._owner)
+
+    def _compute_here(self, *arguments: Any) -> Future[Sequence[Result] | None]:
+        done: Future[Sequence[Result] | None] = Future()
+        done.set_result(_unless_out_of_memory(self._compute, arguments))
+        return done
 
     def _submit(self, *arguments: Any) -> Future[Sequence[Result] | None]:
         """Give arguments to a process; one that starts now inherits that Ctrl-C is not for it."""
         assert self._pool is not None
-        if sys.platform != "win32":  # where none are started
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                return self._pool.submit(_work, arguments)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return self._pool.submit(_work, arguments)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.submit(_work, arguments)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _stop(self) -> None:
-        if self._end is not None:
-            self._end()
-        self._pool, self._end, self._owner, self._held = None, None, 0, None
+        self._end()
+        self._pool, self._owner, self._held = None, 0, None
 
 
-def _end(pool: ProcessPoolExecutor, owner: int) -> None:
-    """End processes and wait for their end: an interpreter that ends meanwhile would find the pool half closed."""
+def _shut_down(pool: ProcessPoolExecutor, owner: int) -> None:
+    """End processes and wait for them: an interpreter that exits meanwhile would find the pool half closed."""
     if os.getpid() == owner:
         with suppress(RuntimeError):  # the last reference was dropped in the pool's own thread, which can't wait
             pool.shutdown(cancel_futures=True)
 
 
-@contextmanager
-def this_process(compute: Compute[Result]) -> Iterator[Submit[Result]]:
-    """What computes here and at once, with all of PyTorch's threads, in place of Workers.at_work."""
-
-    def submit(*arguments: Any) -> Future[Sequence[Result] | None]:
-        done: Future[Sequence[Result] | None] = Future()
-        done.set_result(_unless_out_of_memory(compute, arguments))
-        return done
-
-    yield submit
-
-
 _compute: Compute[Any]  # of a process that works for another
 
 
-def _begin_work(compute: Compute[Any], parent: int) -> None:
+def _prepare(compute: Compute[Any], parent: int) -> None:
     """Get ready in a new process, which ends with the one it works for and leaves Ctrl-C to it."""
     global _compute
     _compute = compute
@@ -142,7 +140,7 @@ def _begin_work(compute: Compute[Any], parent: int) -> None:
 
 def _end_with(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     os._exit(1)
 
 

@@ -21,6 +21,7 @@ from dragoman.inference.rules import LengthPenalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
+from dragoman.model.attention import AttentionMaps
 from dragoman.text.subwords import SubwordModel
 
 _LIKELIEST = 6  # subwords named at each step
@@ -55,7 +56,8 @@ def inspect(
     target = _target_ids(translator, translation, hypotheses)
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
-    forced, maps = exact.force([source], [target])
+    maps: AttentionMaps = {}
+    forced = exact.logits([source], [target], maps).log_softmax(dim=-1, dtype=torch.float32)
     ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
     evidence = Evidence(
         source=source,
@@ -72,9 +74,7 @@ def inspect(
 
 def _source_ids(translator: Translator, sentence: str) -> list[int]:
     """The ids of a sentence that is to be inspected, with EOS."""
-    (source,) = translator.source.encode_where_short([sentence])
-    if source is None or len(source) > translator.config.max_length:
-        raise translator.source.too_long("the sentence", sentence, source, "inspect its parts one by one")
+    (source,) = translator.source.encode([sentence], ["the sentence"], "inspect its parts one by one")
     if len(source) == 1:
         raise DragomanError("the sentence is empty: there is nothing to inspect")
     return source
@@ -89,10 +89,7 @@ def _target_ids(translator: Translator, translation: str | None, hypotheses: Seq
     texts = subwords.decode([hypothesis.tokens for hypothesis in hypotheses])
     if translation is None or translation in texts:
         return [*hypotheses[0 if translation is None else texts.index(translation)].tokens, EOS]
-    target = [*subwords.encode([translation])[0], EOS]
-    if len(target) > translator.config.max_length:
-        raise translator.target.too_long("the translation", "", target, "shorten it")
-    return target
+    return translator.target.encode([translation], ["the translation"], "shorten it")[0]
 
 
 class BeamRecorder:

@@ -13,9 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.config import BOS, EOS, PAD, ModelConfig
-from dragoman.inference import incremental as stepwise
-from dragoman.inference.incremental import StepwiseDecoder, StepwiseState
-from dragoman.inference.product import Product
+from dragoman.inference import incremental
+from dragoman.inference.incremental import IncrementalDecoder, IncrementalState, Product
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 
@@ -59,9 +58,9 @@ class Search:
         self.model, self.tolerance = model, tolerance
         self.mask = padding_mask(source, PAD)
         self.memory = model.encode(source, self.mask)
-        self.decoder = StepwiseDecoder(model, self.memory.dtype)
+        self.decoder = IncrementalDecoder(model, self.memory.dtype)
         self.state = self.decoder.start(self.memory, self.mask)
-        self.followers: list[StepwiseState] = []  # of other decoders, which are led the same way
+        self.followers: list[IncrementalState] = []  # of other decoders, which are led the same way
         self.prefixes = torch.empty(len(source), 0, dtype=torch.long)
         self.generator = torch.Generator().manual_seed(2)
 
@@ -194,7 +193,7 @@ def test_in_bf16_logits_are_right_within_its_precision(norm: str, autocast: bool
     model, source = tiny(norm=norm), sources([5, 2, 4, 5, 5, 3, 1, 4, 2, 2])
     search, mask = Search(model, source), padding_mask(source, PAD)
     with working():
-        decoder = StepwiseDecoder(model, torch.bfloat16)
+        decoder = IncrementalDecoder(model, torch.bfloat16)
         state = decoder.start(model.encode(source, mask), mask)
     search.followers.append(state)
     errors, sizes = [], []
@@ -242,7 +241,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(stepwise, "Product", Recording)
+        patch.setattr(incremental, "Product", Recording)
         yield sizes
 
 
@@ -305,9 +304,9 @@ def test_keys_come_in_multiples_of_16_and_those_that_are_none_do_not_count(
         lengths.add(key.size(2))
         return attend(query, key, value, mask)
 
-    def stepping(last: Tensor, state: StepwiseState) -> Tensor:
+    def stepping(last: Tensor, state: IncrementalState) -> Tensor:
         with monkeypatch.context() as patch:
-            patch.setattr(stepwise.F, "scaled_dot_product_attention", attending)
+            patch.setattr(incremental.F, "scaled_dot_product_attention", attending)
             return step(last, state)
 
     monkeypatch.setattr(search.decoder, "step", stepping)
@@ -335,13 +334,17 @@ def test_several_searches_may_share_a_decoder() -> None:
 def test_matrices_are_those_of_the_moment_when_it_was_made() -> None:
     model, source = tiny(tie_softmax=False), sources([3, 2])
     mask = padding_mask(source, PAD)
-    memory, decoder, last = model.encode(source, mask), StepwiseDecoder(model, torch.float32), torch.tensor([BOS, BOS])
+    memory, decoder, last = (
+        model.encode(source, mask),
+        IncrementalDecoder(model, torch.float32),
+        torch.tensor([BOS, BOS]),
+    )
     before = decoder.step(last, decoder.start(memory, mask))
     for layer in model.decoder.layers:
         layer.feed_forward.inner.weight.zero_()
     model.softmax.weight.mul_(2.0)
     assert torch.equal(decoder.step(last, decoder.start(memory, mask)), before)
-    remade = StepwiseDecoder(model, torch.float32)
+    remade = IncrementalDecoder(model, torch.float32)
     assert not torch.allclose(remade.step(last, remade.start(memory, mask)), before)
 
 

@@ -22,8 +22,7 @@ from torch.nn import functional as F
 
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import BOS, EOS, PAD, ModelConfig, SearchConfig, TextConfig
-from dragoman.inference.incremental import StepwiseDecoder
-from dragoman.inference.product import Product
+from dragoman.inference.incremental import IncrementalDecoder, Product
 from dragoman.inference.translator import Translator
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
@@ -80,7 +79,7 @@ def stepwise_error(model: Transformer) -> float:
     source[1, 4:] = PAD
     mask = padding_mask(source, PAD)
     memory = model.encode(source, mask)
-    decoder = StepwiseDecoder(model, torch.float32)
+    decoder = IncrementalDecoder(model, torch.float32)
     state, width, worst = decoder.start(memory, mask), 1, 0.0
     prefixes = torch.full((3, 1), BOS)
     for _ in range(10):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.inference.product import Product
+from dragoman.inference.incremental import Product
 
 LEADING = [(), (1,), (0,), (3,), (4,), (257,), (2, 3), (1, 257), (2, 1, 4)]
 SHAPES = [(5, [7]), (1, [1]), (16, [16, 16, 16]), (24, [8, 3]), (64, [300])]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inference.alignment import Alignment, Units
-from dragoman.inference.results import Part, Translation, best_combinations, join_alignments, join_translations
+from dragoman.inference.alignment import Alignment, Units, join_alignments
+from dragoman.inference.results import Part, Translation, best_combinations, join_translations
 
 SCORES = st.lists(st.lists(st.integers(-8, 0).map(float), min_size=1, max_size=4), min_size=1, max_size=5)
 

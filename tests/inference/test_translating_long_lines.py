@@ -43,7 +43,7 @@ def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are(m
     short = [line for line in LINES if len(line) < 20]
     assert translator.translate(short) == build().translate(short)
     assert not any(t.parts or t.left_out for t in translator.translate(short))
-    monkeypatch.setattr("dragoman.inference.translator._AT_ONCE", 3)
+    monkeypatch.setattr("dragoman.inference.translator._SEGMENTS_AT_ONCE", 3)
     for one, other in zip(together, translator.translate(lines), strict=True):
         close(one, other)
 
@@ -174,7 +174,7 @@ def test_a_huge_line_is_refused_or_cut_off_at_once() -> None:
         inspect(translator, HUGE)
     (translation,) = translator.translate([HUGE], SearchConfig(long="truncate"))
     assert HUGE[: len(HUGE) - translation.left_out].count(".") < 64
-    first = next(translator._stretches([HUGE], SearchConfig(), 1))
+    first = next(translator.source.segments([HUGE], "split", 64, 1))
     assert first.source == "The cat sees a bird. "
     assert time.perf_counter() - start < 30
 

@@ -7,11 +7,12 @@ import torch
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
+from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Translation
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from tests.inference.small_translators import LINES, WORDS, build, close, forced, texts, with_facts
+from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, forced, texts, with_facts
 
 
 def test_lines_come_back_in_order_whatever_the_batches() -> None:
@@ -99,11 +100,16 @@ def test_loaded_from_disk_it_translates_the_same(tmp_path: Path) -> None:
     assert Translator.load(tmp_path).translate(LINES) == translator.translate(LINES)
 
 
-def test_progress_counts_the_lines() -> None:
-    done: list[int] = []
-    build().translate([*LINES, ""], SearchConfig(batch_tokens=200), done.append)
-    assert sum(done) == len(LINES)
-    assert len(done) > 1
+def test_progress_counts_each_line_once_when_all_its_parts_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = " ".join(SENTENCES * 4)
+    lines = [long, *LINES, "", long]
+    for at_once in (20_000, 7):
+        monkeypatch.setattr("dragoman.inference.translator._SEGMENTS_AT_ONCE", at_once)
+        done: list[int] = []
+        with_facts(build(), longest_training_side=40).translate(lines, SearchConfig(batch_tokens=300), done.append)
+        assert sum(done) == len(lines) - 1  # the empty one needs no translation
+        assert len(done) > 1
+        assert min(done) > 0
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -164,21 +170,22 @@ def test_a_character_that_the_model_does_not_take_is_named() -> None:
 def test_where_memory_runs_out_fewer_lines_are_translated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     translator = build()
     expected = translator.translate(LINES[:9])
-    search, sizes = translator.engine.search, []
+    search, sizes = Engine.search, []
 
-    def cramped(sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+    def cramped(engine: Engine, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         sizes.append(len(sources))
         if len(sources) > room:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
-        return search(sources, config)
+        return search(engine, sources, config)
 
-    monkeypatch.setattr(translator.engine, "search", cramped)
+    monkeypatch.setattr(Engine, "search", cramped)
+    translator = build()
     room = 2
     for one, other in zip(translator.translate(LINES[:9]), expected, strict=True):
         close(one, other)
     assert max(sizes) > 2
     room = 0
-    with pytest.raises(DragomanError, match=r"memory does not suffice .* --beam .*--batch-tokens"):
+    with pytest.raises(DragomanError, match=r"out of memory on a line .* --beam .*--batch-tokens"):
         translator.translate(LINES[:9])
 
 
@@ -214,6 +221,11 @@ def test_given_translations_are_aligned_like_found_ones() -> None:
     expected = translator.align([line], [Translation(line, subwords=ids)])
     assert expected[0].links
     assert translator.align([line], [line]) == translator.align([line], [Translation(line)]) == expected
+
+
+def test_a_given_translation_that_is_too_long_to_align_is_refused_and_named() -> None:
+    with pytest.raises(DragomanError, match=r"target line 2 has .* at most 20"):
+        build(max_length=20).align(["cat", "cat"], ["dog", "dog cat " * 30])
 
 
 def test_loading_takes_what_the_command_line_takes(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""Work done in other processes is the work done here, and nothing of them is left."""
+"""Batches computed in this process or in others: the same results, errors that arrive, and nothing left behind."""
 
 from __future__ import annotations
 
 import gc
 import multiprocessing
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,12 +19,17 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.config import ConfigError, DragomanError
+from dragoman.config import ConfigError, DragomanError, SearchConfig
 from dragoman.inference import workers as workers_module
 from dragoman.inference.batching import in_batches
+from dragoman.inference.engine import Engine
+from dragoman.inference.search import Hypothesis
+from dragoman.inference.translator import Translator
 from dragoman.inference.workers import Workers
+from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, texts, with_facts
 
 LENGTHS = [3, 9, 4, 12, 5, 5, 8, 1, 2, 7]
+SQUARES = [place**2 for place in range(10)]
 ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
     RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: …"),
@@ -35,14 +39,14 @@ needs_fork = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on
 
 
 @pytest.fixture(autouse=True)
-def _none_of_others() -> None:
-    """Processes of a translator that another test left behind would be counted here."""
-    assert_no_process_left()
+def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "available_cores", lambda: 3)
 
 
-@pytest.fixture
-def no_process_left() -> Iterator[None]:
-    """Nothing that was started goes on afterwards, and this process computes with as many threads as before."""
+@pytest.fixture(autouse=True)
+def _no_process_left() -> Iterator[None]:
+    """No worker outlives the test, and this process computes with as many threads as before."""
+    assert_no_process_left()  # of a translator that another test left behind
     threads = torch.get_num_threads()
     yield
     assert_no_process_left()
@@ -57,178 +61,172 @@ def assert_no_process_left() -> None:
     assert multiprocessing.active_children() == []
 
 
-def run(
-    compute: Callable[[list[int]], list[Any]],
-    lengths: list[int],
-    batch_tokens: int,
-    progress: Callable[[int], None] | None = None,
-    workers: int = 2,
-) -> list[Any]:
-    """What a function of places finds in so many processes."""
-    pool = Workers(compute, lambda: None, workers)
-    return in_batches(compute, lambda batch: (batch,), lengths, batch_tokens, "take a smaller --beam", progress, pool)
-
-
 class Machine:
-    """Computes the squares of places, but has memory for so many sentences only."""
+    """Computes the squares of places, but has memory for a few sentences only."""
 
     def __init__(self, room: int, error: BaseException) -> None:
         self.room, self.error = room, error
+        self.tried: list[list[int]] = []
 
     def __call__(self, batch: list[int]) -> list[int]:
+        self.tried.append(batch)
         if len(batch) > self.room:
             raise self.error
         return [place**2 for place in batch]
 
 
+def run(
+    compute: Callable[[list[int]], list[Any]] | Workers[Any],
+    lengths: list[int] = LENGTHS,
+    batch_tokens: int = 12,
+    workers: int = 1,
+    progress: Callable[[list[int]], object] = list,
+) -> list[Any]:
+    """What a function of places finds."""
+    pool = compute if isinstance(compute, Workers) else Workers(compute, workers)
+    return in_batches(pool, lambda batch: (batch,), lengths, batch_tokens, "take a smaller --beam", progress)
+
+
 def who(batch: list[int]) -> list[tuple[int, int]]:
-    """Which process computes, and with how many threads; slowly enough that others get something to do."""
-    time.sleep(0.05)
+    """The process that computes and its threads; slowly enough that others get something to do."""
+    time.sleep(0.03)
     return [(os.getpid(), torch.get_num_threads())] * len(batch)
 
 
+# ---- batches
+
+
+def test_results_come_in_order_and_batches_keep_to_the_budget() -> None:
+    machine, done = Machine(100, MemoryError()), list[int]()
+    assert run(machine, LENGTHS, 24, progress=done.extend) == SQUARES
+    assert all(len(batch) * max(LENGTHS[i] for i in batch) <= 24 for batch in machine.tried)
+    assert sorted(done) == list(range(10))
+    assert run(machine, [], 24) == []
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("room", [1, 3])
+def test_batches_are_halved_until_they_fit_in_memory(room: int, error: BaseException) -> None:
+    machine, done = Machine(room, error), list[int]()
+    assert run(machine, LENGTHS, 1000, progress=done.extend) == SQUARES
+    assert sorted(done) == list(range(10))
+    lengths = [LENGTHS[batch[0]] for batch in machine.tried if len(batch) <= room]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_batches_that_wait_are_halved_too() -> None:
+    machine = Machine(10, MemoryError())
+    assert run(machine, [8] * 80, 160) == [place**2 for place in range(80)]
+    assert sum(len(batch) > 10 for batch in machine.tried) == 1  # the failure does not happen again and again
+
+
 @needs_fork
-@pytest.mark.usefixtures("no_process_left")
-@pytest.mark.parametrize("workers", [2, 3])
-@pytest.mark.parametrize("batch_tokens", [1, 24, 100_000])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_line_that_does_not_fit_in_memory_is_an_error_that_names_the_cure(workers: int) -> None:
+    with pytest.raises(DragomanError, match=r"out of memory on a line of \d+ subwords: take a smaller --beam"):
+        run(Machine(0, ERRORS[1]), LENGTHS, 1000, workers)
+
+
+# ---- processes
+
+
+@needs_fork
+@pytest.mark.parametrize(("workers", "batch_tokens"), [(2, 1), (2, 100_000), (3, 24)])
 def test_several_workers_find_what_one_finds_in_the_same_order(workers: int, batch_tokens: int) -> None:
-    for count in (1, 2, 5, 40):
-        lengths = random.Random(count).choices(range(1, 30), k=count)
-        machine, done = Machine(100, MemoryError()), list[int]()
-        expected = [place**2 for place in range(count)]
-        assert run(machine, lengths, batch_tokens, done.append, workers) == expected
-        assert run(machine, lengths, batch_tokens, workers=1) == expected
-        assert sum(done) == count
-    assert run(machine, [], batch_tokens, done.append, workers) == []
-    assert sum(done) == 40
-
-
-@needs_fork
-@pytest.mark.usefixtures("no_process_left")
-def test_workers_are_other_processes_with_one_thread_each_and_all_have_something_to_do() -> None:
     done: list[int] = []
-    found = run(who, LENGTHS, 100_000, done.append)
-    assert len(done) >= 2  # in one batch there would be nothing for the second worker
-    assert {threads for _, threads in found} == {1}
-    assert os.getpid() not in {process for process, _ in found}
-    assert len({process for process, _ in found}) == 2
+    assert run(Machine(100, MemoryError()), LENGTHS, batch_tokens, workers, done.extend) == SQUARES
+    assert sorted(done) == list(range(10))
+    assert run(Machine(2, MemoryError()), LENGTHS, batch_tokens, workers) == SQUARES
 
 
 @needs_fork
-@pytest.mark.usefixtures("no_process_left")
-def test_this_process_keeps_its_threads() -> None:
-    before = torch.get_num_threads()
+def test_workers_are_other_processes_with_one_thread_each_and_all_have_something_to_do() -> None:
     torch.set_num_threads(2)
     try:
-        found = run(who, LENGTHS, 100)
+        found = run(who, LENGTHS, 100_000, workers=2)
         assert torch.get_num_threads() == 2
-        assert {threads for _, threads in found} == {1}
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(1)
+    assert {threads for _, threads in found} == {1}
+    assert len({process for process, _ in found} - {os.getpid()}) == 2
+
+
+@needs_fork
+@pytest.mark.parametrize(("asked", "batches", "started"), [(30, 10, 3), (2**31, 2, 2), (2, 10, 2)])
+def test_there_are_no_more_workers_than_cores_or_batches(asked: int, batches: int, started: int) -> None:
+    pool = Workers[Any](who, asked)
+    run(pool, [5] * batches, 5)
+    assert len(multiprocessing.active_children()) == started
+    run(pool, LENGTHS, 1)
+    assert len(multiprocessing.active_children()) == min(asked, 3)  # a longer text starts those that are missing
+    del pool
+
+
+@needs_fork
+@pytest.mark.parametrize(("lengths", "workers"), [(LENGTHS, 1), ([500], 2), ([], 2)])
+def test_for_one_worker_or_one_batch_no_process_is_started(lengths: list[int], workers: int) -> None:
+    assert {process for process, _ in run(who, lengths, 100, workers)} <= {os.getpid()}
 
 
 def test_on_systems_other_than_linux_no_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers_module, "sys", SimpleNamespace(platform="darwin"))
-    assert {process for process, _ in run(who, LENGTHS, 24)} == {os.getpid()}
+    assert {process for process, _ in run(who, LENGTHS, 24, workers=2)} == {os.getpid()}
 
 
 @needs_fork
-@pytest.mark.usefixtures("no_process_left")
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("room", [1, 3])
-def test_workers_halve_batches_until_the_memory_suffices(room: int, error: BaseException) -> None:
-    done: list[int] = []
-    found = run(Machine(room, error), LENGTHS * 3, 1000, done.append)
-    assert found == [place**2 for place in range(30)]
-    assert sum(done) == 30
-    assert max(done) <= room
-
-
-@needs_fork
-@pytest.mark.usefixtures("no_process_left")
-def test_a_line_that_does_not_fit_into_a_workers_memory_is_an_error_that_names_the_cure() -> None:
-    with pytest.raises(DragomanError, match=r"does not suffice for a line of \d+ subwords: take a smaller --beam"):
-        run(Machine(0, ERRORS[1]), LENGTHS, 1000)
-
-
-@needs_fork
-@pytest.mark.usefixtures("no_process_left")
 @pytest.mark.parametrize(
-    "error",
-    [
-        RuntimeError("mat1 and mat2 shapes cannot be multiplied"),
-        ConfigError("min_length is 30, but the model writes at most 29 subwords"),
-        DragomanError("the model computes no numbers (NaN) for a line"),
-        ValueError("97 positions, but the model takes at most 96"),
-    ],
-    ids=lambda error: type(error).__name__,
+    "error", [RuntimeError("shapes cannot be multiplied"), ConfigError("min_length is 30"), ValueError("97 positions")]
 )
-def test_errors_of_a_worker_arrive_as_they_are(error: Exception) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_errors_arrive_as_they_are(error: Exception, workers: int) -> None:
     with pytest.raises(type(error)) as raised:
-        run(Machine(0, error), LENGTHS, 24)
+        run(Machine(0, error), LENGTHS, 24, workers)
     assert str(raised.value) == str(error)
     assert type(raised.value) is type(error)
 
 
 @needs_fork
-@pytest.mark.usefixtures("no_process_left")
-@pytest.mark.parametrize("victim", [0, 9])
-def test_a_worker_that_is_killed_is_one_error_and_not_a_wait_for_ever(victim: int) -> None:
+def test_a_worker_that_is_killed_is_one_error_and_not_a_wait_for_ever() -> None:
     def fatal(batch: list[int]) -> list[int]:
-        if victim in batch:
+        if 9 in batch:
             os.kill(os.getpid(), signal.SIGKILL)
         return batch
 
-    with pytest.raises(DragomanError, match=r"process .* was killed.*--workers 1") as raised:
-        run(fatal, LENGTHS, 12)
-    assert "\n" not in str(raised.value)
+    with pytest.raises(DragomanError, match=r"a worker was killed.*--workers 1$"):
+        run(fatal, workers=2)
 
 
 @needs_fork
-@pytest.mark.usefixtures("no_process_left")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_an_interruption_leaves_no_process_behind(error: type[BaseException]) -> None:
-    def interrupt(count: int) -> None:
+    def interrupt(batch: list[int]) -> None:
         raise error
 
     with pytest.raises(error):
-        run(who, LENGTHS * 9, 12, interrupt)
+        run(who, LENGTHS * 3, 12, 2, interrupt)
 
 
 @needs_fork
 def test_they_have_ended_as_soon_as_nobody_has_them_any_more() -> None:
     """Python's own ending must not meet a pool that is half closed: it would print a traceback."""
-    run(who, LENGTHS, 100)
+    run(who, workers=2)
     gc.collect()
     assert multiprocessing.active_children() == []
     assert not [thread for thread in threading.enumerate() if "ExecutorManager" in type(thread).__name__]
 
 
-@needs_fork
-def test_a_fork_does_not_end_the_workers_of_another_process() -> None:
-    workers = Workers[Any](who, lambda: None, 2)
-    in_batches(who, lambda batch: (batch,), LENGTHS, 100, "", workers=workers)
-    child = os.fork()
-    if not child:
-        del workers
-        gc.collect()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    assert len(multiprocessing.active_children()) == 2
-    assert in_batches(who, lambda batch: (batch,), LENGTHS, 100, "", workers=workers)
-
-
 ENDLESS = """
 import os, sys, time
+from dragoman.inference import workers
 from dragoman.inference.batching import in_batches
-from dragoman.inference.workers import Workers
 
 def compute(batch):
     os.write(1, b"%d\\n" % os.getpid())
     time.sleep(float(sys.argv[1]))
     return batch
 
-in_batches(compute, lambda batch: (batch,), [5] * 1000, 5, "", workers=Workers(compute, lambda: None, 2))
+workers.available_cores = lambda: 2
+in_batches(workers.Workers(compute, 2), lambda batch: (batch,), [5] * 1000, 5, "")
 """
 
 
@@ -278,7 +276,7 @@ def is_alive(group: int) -> bool:
     return False
 
 
-# ---------------------------------------------------------------------------------------------- from call to call
+# ---- processes that are kept from call to call
 
 
 class Changing:
@@ -291,12 +289,12 @@ class Changing:
         return [(os.getpid(), self.factor * place) for place in batch]
 
     def pool(self) -> Workers[tuple[int, int]]:
-        return Workers(self, lambda: self.state, 2)
+        return Workers(self, 2, lambda: self.state)
 
-    def run(self, pool: Workers[tuple[int, int]]) -> tuple[set[int], list[int]]:
-        """The processes that worked, and what they found."""
-        found = in_batches(self, lambda batch: (batch,), LENGTHS, 12, "", workers=pool)
-        return {process for process, _ in found}, [value for _, value in found]
+
+def processes_and_values(pool: Workers[tuple[int, int]]) -> tuple[set[int], list[int]]:
+    found = run(pool)
+    return {process for process, _ in found}, [value for _, value in found]
 
 
 @needs_fork
@@ -304,72 +302,118 @@ def test_processes_are_kept_until_the_state_changes() -> None:
     changing = Changing()
     pool = changing.pool()
     kept = set[int]()
-    for _ in range(5):
-        processes, values = changing.run(pool)
+    for _ in range(3):
+        processes, values = processes_and_values(pool)
         kept |= processes
         assert values == [2 * place for place in range(10)]
     assert len(kept) <= 2
-    assert os.getpid() not in kept
     changing.state, changing.factor = object(), 3
-    processes, values = changing.run(pool)
+    processes, values = processes_and_values(pool)
     assert values == [3 * place for place in range(10)]
     assert not processes & kept
     assert len(multiprocessing.active_children()) == 2  # those of before have ended
-    del pool
-    assert_no_process_left()
 
 
 @needs_fork
 def test_after_an_error_the_next_call_works() -> None:
     machine = Machine(0, ValueError("once"))
-    pool = Workers(machine, lambda: machine.room, 2)
+    pool = Workers(machine, 2)
     with pytest.raises(ValueError, match="once"):
-        in_batches(machine, lambda batch: (batch,), LENGTHS, 12, "", workers=pool)
+        run(pool)
     machine.room = 100
-    assert in_batches(machine, lambda batch: (batch,), LENGTHS, 12, "", workers=pool) == [i**2 for i in range(10)]
-    del pool
-    assert_no_process_left()
+    assert run(pool) == SQUARES
 
 
 @needs_fork
 def test_several_threads_may_share_them() -> None:
-    changing = Changing()
-    pool = changing.pool()
+    pool = Changing().pool()
     found: list[tuple[set[int], list[int]]] = []
-
-    def work(pool: Workers[tuple[int, int]]) -> None:
-        found.append(changing.run(pool))
-
-    threads = [threading.Thread(target=work, args=(pool,)) for _ in range(6)]
+    threads = [threading.Thread(target=lambda: found.append(processes_and_values(pool))) for _ in range(4)]
     for thread in threads:
         thread.start()
     while threads:
         threads.pop().join(timeout=60)
-    assert [values for _, values in found] == [[2 * place for place in range(10)]] * 6
+    assert [values for _, values in found] == [[2 * place for place in range(10)]] * 4
     assert len(set.union(*(processes for processes, _ in found))) <= 2
-    changing.run(pool)  # a thread's end is not its workers' end
-    del pool
-    assert_no_process_left()
+    processes_and_values(pool)  # a thread's end is not its workers' end
 
 
 @needs_fork
-def test_a_fork_of_this_process_starts_its_own() -> None:
-    changing = Changing()
-    pool = changing.pool()
-    changing.run(pool)
+def test_a_fork_of_this_process_starts_its_own_and_ends_no_others() -> None:
+    pool = Changing().pool()
+    processes_and_values(pool)
     processes = {child.pid for child in multiprocessing.active_children()}
-    reading, writing = os.pipe()
     child = os.fork()
     if not child:
         with suppress(BaseException):
-            others, values = changing.run(pool)
-            os.write(writing, b"right" if not others & processes and values[9] == 18 else b"wrong")
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        assert answer.read() == "right"
-    os.waitpid(child, 0)
-    assert changing.run(pool)[0] <= processes
+            others, values = processes_and_values(pool)
+            right = not others & processes and values[9] == 18
+            del pool
+            gc.collect()
+            os._exit(0 if right else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert processes_and_values(pool)[0] <= processes
     assert {child.pid for child in multiprocessing.active_children()} == processes
-    del pool
-    assert_no_process_left()
+
+
+# ---- translators
+
+
+def of_two(translator: Translator) -> Translator:
+    """The same translator with two processes."""
+    return Translator(translator.folder, workers=2)
+
+
+@needs_fork
+def test_several_workers_translate_score_and_align_as_one_does() -> None:
+    translator = with_facts(build(), longest_training_side=30)
+    lines = ["", LINES[3], " ".join(SENTENCES), "  ", *LINES[:20], LINES[8]]
+    two = of_two(translator)
+    for config in (SearchConfig(), SearchConfig(beam=2, n_best=2, batch_tokens=150)):
+        done: list[int] = []
+        expected, found = translator.translate(lines, config), two.translate(lines, config, done.append)
+        for one, other in zip(found, expected, strict=True):
+            close(one, other)
+            assert [c.subwords for c in one.candidates] == [c.subwords for c in other.candidates]
+        assert sum(done) == sum(bool(line.strip()) for line in lines)
+    assert two.align(lines, found) == translator.align(lines, expected)
+    pairs = [(line, line) for line in LINES[:9]]
+    assert two.score(pairs) == translator.score(pairs)
+    assert two.translate([""]) == translator.translate([""])
+
+
+@needs_fork
+@pytest.mark.parametrize("workers", [1, 2])
+def test_only_several_workers_are_other_processes(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, here = Engine.search, os.getpid()
+
+    def somewhere(engine: Engine, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        assert (os.getpid() == here) == (workers == 1)
+        return search(engine, sources, config)
+
+    monkeypatch.setattr(Engine, "search", somewhere)
+    assert len(Translator(build().folder, workers=workers).translate(LINES[:6])) == 6
+
+
+@needs_fork
+def test_workers_see_weights_that_changed_after_the_translator_was_made() -> None:
+    translator = of_two(build())
+    before = translator.translate(LINES[:8])
+    with torch.no_grad():
+        for parameter in translator.model.decoder.parameters():
+            parameter.mul_(-1.0)
+    after = translator.translate(LINES[:8])
+    assert texts(after) != texts(before)
+    assert texts(after) == texts(Translator(translator.folder).translate(LINES[:8]))
+
+
+@needs_fork
+def test_errors_of_a_search_in_a_worker_are_those_of_one_here() -> None:
+    translator = of_two(build(max_length=30))
+    with pytest.raises(ConfigError, match="min_length is 30, but the model writes at most 29"):
+        translator.translate(WORDS, SearchConfig(min_length=30))
+    with torch.no_grad():
+        translator.model.decoder.layers[0].feed_forward.inner.bias.fill_(float("nan"))  # type: ignore[union-attr,operator]
+    with pytest.raises(DragomanError, match="computes NaN"):
+        translator.translate(WORDS)
