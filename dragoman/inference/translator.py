@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import torch
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
-from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require_choice
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
@@ -109,7 +109,7 @@ class Translator:
             DragomanError: the folder is not a model folder, or is damaged, or the engine can't read it or is not
                 installed; or there is no such device.
         """
-        require_choice("engine", engine, get_args(EngineName))
+        require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
         if choose_engine(Path(folder), engine) == "ctranslate2":
             return cls.using(*load_exported(Path(folder), device, workers))
