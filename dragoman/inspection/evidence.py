@@ -1,18 +1,16 @@
-"""What the model expected and what the search looked into, as records.
+"""Inspect a translation: what the model expected and what the search looked into, as records.
 
 Shapes: N hypotheses, H heads, S source subwords, T target steps (both with `</s>`), V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import align, split_into_words, unit_of
 from dragoman.inference.batching import log_probs_in_batches
@@ -56,20 +54,38 @@ def inspect(
     target = _target_ids(translator, translation, hypotheses)
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
-    maps: AttentionMaps = {}
-    forced = exact.logits([source], [target], maps).log_softmax(dim=-1, dtype=torch.float32)
+    padded: AttentionMaps = {}
+    forced = exact.logits([source], [target], padded).log_softmax(dim=-1, dtype=torch.float32)
+    log_probs = forced[0, : len(target)].cpu()  # (T, V)
+    maps = {name: _without_padding(block[0], name, len(source), len(target)) for name, block in padded.items()}
     ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
-    evidence = Evidence(
-        source=source,
-        target=target,
-        log_probs=forced[0, : len(target)].cpu(),
-        maps={name: without_padding(block[0], name, len(source), len(target)) for name, block in maps.items()},
-        hypotheses=hypotheses,
-        scored=log_probs_in_batches(exact.score, [source] * len(ended), ended),
-        recorder=recorder,
-        precision="bf16" if engine.autocast else "fp32",
+    scored = log_probs_in_batches(exact.score, [source] * len(ended), ended)
+    vocabulary, direction = translator.vocabulary, translator.folder.direction
+    source_words, _ = split_into_words(source, vocabulary.source, unit_of(direction.source))
+    target_words, _ = split_into_words(target, vocabulary.target, unit_of(direction.target))
+    log_prob = float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
+    facts = {name: getattr(config, name) for name in ("beam", "length_penalty", "min_length", "max_length")}
+    facts["precision"] = "bf16" if engine.autocast else "fp32"
+    return Inspection(
+        languages=(direction.source, direction.target),
+        facts={"parameters": engine.model.num_parameters, **asdict(translator.config), "search": facts},
+        source=sentence,
+        target=vocabulary.target.decode([target[:-1]])[0],
+        source_pieces=vocabulary.source.pieces(source),
+        inputs=vocabulary.target.pieces([BOS, *target[:-1]]),
+        outputs=vocabulary.target.pieces(target),
+        predictions=predictions(log_probs, target, vocabulary.target),
+        log_prob=log_prob,
+        score=log_prob / LengthPenalty(config.length_penalty)(len(target)),
+        candidates=_candidates(ended, scored, config, vocabulary.target),
+        chosen=ended.index(target) if target in ended else -1,
+        tree=beam_tree(recorder, hypotheses, vocabulary.target),
+        maps={name: block.numpy() for name, block in maps.items()},
+        source_words=source_words,
+        target_words=target_words,
+        alignment=align(maps[f"decoder.{layer}.cross_attention"], source_words, target_words),
+        alignment_layer=layer,
     )
-    return examine(evidence, translator.folder, config, sentence, layer)
 
 
 def _source_ids(translator: Translator, sentence: str) -> list[int]:
@@ -93,10 +109,9 @@ def _target_ids(translator: Translator, translation: str | None, hypotheses: Seq
 
 
 class BeamRecorder:
-    """A rule that forbids nothing and remembers every hypothesis of one sentence that the search goes on with."""
+    """A search rule that forbids nothing and remembers every hypothesis of one sentence that the search continues."""
 
     def __init__(self) -> None:
-        """Begin with nothing seen."""
         self.log_probs: dict[tuple[int, ...], float] = {}
         """Of every hypothesis seen, by its tokens; parents before children."""
         self._before: dict[tuple[int, ...], Tensor] = {}
@@ -113,15 +128,15 @@ class BeamRecorder:
 
 
 def beam_tree(recorder: BeamRecorder, finished: Sequence[Hypothesis], subwords: SubwordModel) -> list[BeamNode]:
-    """The hypotheses that were open at some step, and the ends of the finished ones.
+    """Tree of the hypotheses that were open at some step, and of the finished ones.
 
     Args:
-        recorder: what watched the search.
-        finished: what the search returned; their places are the candidates' numbers.
+        recorder: the rule that watched the search.
+        finished: the hypotheses that the search returned; their places are the candidates' numbers.
         subwords: the target's.
 
     Returns:
-        Nodes, parents before children; nodes that share a parent stand in the order in which they were found.
+        Nodes, parents before children; nodes that share a parent are in the order in which they were found.
     """
     log_probs = dict(recorder.log_probs)
     ends: dict[tuple[int, ...], int] = {}
@@ -140,7 +155,9 @@ def beam_tree(recorder: BeamRecorder, finished: Sequence[Hypothesis], subwords: 
     return nodes
 
 
-def predictions(log_probs: Tensor, target: Sequence[int], subwords: SubwordModel, count: int) -> list[Prediction]:
+def predictions(
+    log_probs: Tensor, target: Sequence[int], subwords: SubwordModel, count: int = _LIKELIEST
+) -> list[Prediction]:
     """What the model expected at each step of a translation.
 
     Args:
@@ -158,84 +175,20 @@ def predictions(log_probs: Tensor, target: Sequence[int], subwords: SubwordModel
     return result
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What a search and a forced pass over one translation left behind."""
-
-    source: list[int]
-    """Ids, ending with EOS (S)."""
-    target: list[int]
-    """Ids, ending with EOS (T)."""
-    log_probs: Tensor
-    """Of every next token along the target, (T, V)."""
-    maps: Mapping[str, Tensor]
-    """Attention weights (H, T, S) by block."""
-    hypotheses: Sequence[Hypothesis]
-    """What the search found."""
-    scored: list[float]
-    """The log-probability of each hypothesis, computed once more in fp32 (N)."""
-    recorder: BeamRecorder
-    """What watched it."""
-    precision: str
-    """What it was computed in: "fp32" or "bf16"; all else is computed in fp32."""
+def _candidates(
+    ended: Sequence[list[int]], log_probs: Sequence[float], config: SearchConfig, subwords: SubwordModel
+) -> list[Candidate]:
+    """Hypotheses, with EOS, and their log-probabilities as records."""
+    penalty = LengthPenalty(config.length_penalty)
+    texts = subwords.decode([ids[:-1] for ids in ended])
+    return [
+        Candidate(text, subwords.pieces(ids), log_prob, log_prob / penalty(len(ids)))
+        for text, ids, log_prob in zip(texts, ended, log_probs, strict=True)
+    ]
 
 
-def without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:
+def _without_padding(weights: Tensor, block: str, source_length: int, target_length: int) -> Tensor:
     """The real rows and columns of one sentence's attention (H, T, S)."""
     queries = source_length if block.startswith("encoder.") else target_length
     keys = target_length if block.startswith("decoder.") and block.endswith(".self_attention") else source_length
     return weights[:, :queries, :keys].float().cpu()
-
-
-def examine(evidence: Evidence, folder: ModelFolder, config: SearchConfig, sentence: str, layer: int) -> Inspection:
-    """Put the evidence into words and numbers.
-
-    Args:
-        evidence: of one sentence.
-        folder: the model it comes from.
-        config: how the search went.
-        sentence: the source, as it was given.
-        layer: the decoder layer, from 0, that the alignment is read from.
-    """
-    target, given, subwords = evidence.target, evidence.target[:-1], folder.vocabulary.target
-    source_language, target_language = folder.direction.source, folder.direction.target
-    source_words, _ = split_into_words(evidence.source, folder.vocabulary.source, unit_of(source_language))
-    target_words, _ = split_into_words(target, subwords, unit_of(target_language))
-    log_prob = float(evidence.log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
-    weights = {name: block.numpy() for name, block in evidence.maps.items()}
-    facts = {"parameters": folder.model.num_parameters, **asdict(folder.model.config)}
-    return Inspection(
-        languages=(source_language, target_language),
-        facts=facts | {"search": _search_facts(config) | {"precision": evidence.precision}},
-        source=sentence,
-        target=subwords.decode([given])[0],
-        source_pieces=folder.vocabulary.source.pieces(evidence.source),
-        inputs=subwords.pieces([BOS, *given]),
-        outputs=subwords.pieces(target),
-        predictions=predictions(evidence.log_probs, target, subwords, _LIKELIEST),
-        log_prob=log_prob,
-        score=log_prob / LengthPenalty(config.length_penalty)(len(target)),
-        candidates=[
-            _candidate(hypothesis, log_prob, config, subwords)
-            for hypothesis, log_prob in zip(evidence.hypotheses, evidence.scored, strict=True)
-        ],
-        chosen=next((i for i, h in enumerate(evidence.hypotheses) if h.tokens == given), -1),
-        tree=beam_tree(evidence.recorder, evidence.hypotheses, subwords),
-        maps=weights,
-        source_words=source_words,
-        target_words=target_words,
-        alignment=align(evidence.maps[f"decoder.{layer}.cross_attention"], source_words, target_words),
-        alignment_layer=layer,
-    )
-
-
-def _search_facts(config: SearchConfig) -> dict[str, Any]:
-    """What the search was told."""
-    names = ("beam", "length_penalty", "min_length", "max_length")
-    return {name: getattr(config, name) for name in names}
-
-
-def _candidate(hypothesis: Hypothesis, log_prob: float, config: SearchConfig, subwords: SubwordModel) -> Candidate:
-    pieces = subwords.pieces([*hypothesis.tokens, EOS])
-    score = log_prob / LengthPenalty(config.length_penalty)(len(pieces))
-    return Candidate(subwords.decode([hypothesis.tokens])[0], pieces, log_prob, score)

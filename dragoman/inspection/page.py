@@ -9,74 +9,51 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
-import json
 import math
-import re
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, Template
+from markupsafe import Markup
+
 _SCRIPTS = (
-    "dom.js",
-    "record.js",
-    "colours.js",
-    "sentence.js",
-    "painting.js",
-    "heatmap.js",
-    "overview.js",
-    "steps.js",
-    "beam.js",
-    "links.js",
-    "page.js",
+    *("dom.js", "record.js", "colours.js", "sentence.js", "painting.js", "heatmap.js", "overview.js"),
+    *("steps.js", "beam.js", "links.js", "page.js"),
 )
-"""One program in this order: each file uses what stands in the files before it."""
-
-_MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
-"""What could open or end a tag; JSON reads the escapes as the characters."""
+"""One program in this order: each file uses the files before it."""
 
 
-def render_page(data: dict[str, Any]) -> str:
-    """The page for what Inspection.to_dict returned; the same data gives the same page.
+def render_page(record: dict[str, Any]) -> str:
+    """Page for a record from Inspection.to_dict; the same record gives the same page.
 
-    Args:
-        data: the record. Numbers that JSON does not have (NaN, infinity) become null.
+    Numbers that JSON does not have (NaN, infinity) become null.
     """
-    record = json.dumps(finite(data), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character, escape in _MARKUP.items():
-        record = record.replace(character, escape)
-    style, script = _asset("page.css"), _program()
-    parts = {
-        "TITLE": html.escape(f"{data['source']} → {data['target']}"),
-        "SOURCE": html.escape(data["source"]),
-        "TARGET": html.escape(data["target"]),
-        "STYLE": style,
-        "STYLE_HASH": _hash(style),
-        "SCRIPT": script,
-        "SCRIPT_HASH": _hash(script),
-        "RECORD": record,
-    }
-    # One pass: a sentence that spells a placeholder is not filled in.
-    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: parts[match[1]], _asset("page.html"))
+    return _template().render(record=finite(record))
 
 
 @cache
-def _asset(name: str) -> str:
-    return files("dragoman.inspection").joinpath("assets").joinpath(name).read_text(encoding="utf-8")
+def _template() -> Template:
+    loader = PackageLoader("dragoman.inspection", "assets")
+    environment = Environment(loader=loader, autoescape=True, keep_trailing_newline=True)
+    environment.filters["sha256"] = _sha256
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+
+    def asset(name: str) -> str:
+        return loader.get_source(environment, name)[0]
+
+    program = '"use strict";\n' + "\n".join(map(asset, _SCRIPTS))
+    parts = {"style": Markup(asset("page.css")), "script": Markup(program)}
+    return environment.get_template("page.html", globals=parts)
 
 
-@cache
-def _program() -> str:
-    return '"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS)
-
-
-def _hash(text: str) -> str:
+def _sha256(text: str) -> Markup:
+    """Hash of a script or style, as a content security policy names it."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")
+    return Markup("sha256-" + base64.b64encode(digest).decode("ascii"))
 
 
 def finite(value: Any) -> Any:
-    """The value with None in the place of all numbers that JSON does not have, NaN and the infinities."""
+    """The value with None in place of all numbers that JSON does not have, NaN and the infinities."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):

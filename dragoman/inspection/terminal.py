@@ -6,150 +6,164 @@ Shapes: S source subwords, T target steps, H heads.
 
 from __future__ import annotations
 
+import io
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import groupby
+from typing import Literal
 
 from rich.cells import cell_len
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from dragoman.inference.alignment import NO_WORD, Alignment
 from dragoman.inspection.record import Inspection, Prediction, readable, visible
 
-Style = str
-"""What an escape code asks for; of the 256 colours, those that stand out from white and from black."""
-_PLAIN, _BOLD, _STRONG, _ALARM, _FAINT = "", "1", "38;5;32", "38;5;166", "38;5;243"
-
-Line = list[tuple[str, Style]]
-
+# Of the 256 colours, those that stand out from white and from black.
+_STRONG, _ALARM, _FAINT = "color(32)", "color(166)", "color(243)"
 _SHADES = "░░▒▒▓▓███"  # for one tenth, two, …
 _LONGEST_CODE, _LONGEST_RUNNER_UP, _LONGEST_WORD = 8, 12, 24
-_LONGEST_COLUMN = (14, 8)  # whichever makes the grid shorter
-_NO_BREAK, _LEFT_TO_RIGHT, _EMOJI_STYLE = "\u00a0", "\u200e", "\ufe0f"
+_LONGEST_COLUMN = (14, 8)  # whichever gives fewer groups of columns
+_LEFT_TO_RIGHT = "\u200e"
 
 
 def render_text(inspection: Inspection, width: int = 80, color: bool = False) -> str:
     """What a terminal can show of a translation: candidates, every step, the alignment, the cross-attention.
 
     Args:
-        inspection: what Translator.inspect returned.
+        inspection: what dragoman.inspect returned.
         width: cells of a line; no line is wider.
         color: mark with escape codes what stands out, in colours for light and dark terminals.
 
     Returns:
         Lines, without a line break after the last one.
     """
-    width = max(1, width)
-    lines: list[Line] = []
-    for part in (_sentences, _candidates, _steps, _alignment, _attention):
-        lines += [*part(inspection, width), []]
-    return "\n".join(_written(line, width, color) for line in lines[:-1])
+    written = io.StringIO()
+    colours: Literal["256"] | None = "256" if color else None
+    console = Console(file=written, width=width, color_system=colours, force_terminal=color)
+    for number, part in enumerate((_sentences, _candidates, _steps, _alignment, _attention)):
+        if number:
+            console.print()
+        for block in part(inspection, width):
+            console.print(block)
+    return "\n".join(line.rstrip(" ") for line in written.getvalue().split("\n")).rstrip("\n")
 
 
-# ---- the parts
-
-
-def _sentences(inspection: Inspection, width: int) -> Iterator[Line]:
+def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     """Source and translation, each after its language, and how probable the translation is."""
-    codes = [_fit(visible(code), _LONGEST_CODE) for code in inspection.languages]
-    indent = max(_cells(code) for code in codes) + 2
-    for code, text in zip(codes, (inspection.source, inspection.target), strict=True):
-        yield from _hanging([(_padded(code, indent), _FAINT)], indent, _pour(visible(text), width - indent))
-    numbers = f"log-probability{_NO_BREAK}{inspection.log_prob:.4f}, score{_NO_BREAK}{inspection.score:.4f}"
-    lines = [line.replace(_NO_BREAK, " ") for line in _pour(numbers, width - indent)]
-    yield from _hanging([(" " * indent, _PLAIN)], indent, lines)
+    table = _table(2, header=False)
+    table.add_column(style=_FAINT)
+    table.add_column(overflow="fold")
+    for code, text in zip(inspection.languages, (inspection.source, inspection.target), strict=True):
+        table.add_row(_fitted(visible(code), _LONGEST_CODE), Text(visible(text)))
+    table.add_row("", f"log-probability {inspection.log_prob:.4f}, score {inspection.score:.4f}")
+    yield table
 
 
-def _candidates(inspection: Inspection, width: int) -> Iterator[Line]:
+def _candidates(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     """What the search finished, best first; "▸" marks the translation that is looked at."""
     order = "best first" if inspection.facts["search"]["precision"] == "fp32" else "in the order of the search (bf16)"
-    yield from _heading("Candidates", f"{order}; score = log-probability / length penalty", width)
-    scores = [f"{candidate.score:.4f}" for candidate in inspection.candidates]
-    number, score = len(str(len(scores))), max(map(len, ["score", *scores]))
-    yield [(f"{'score':>{4 + number + score}}", _FAINT)]
-    indent = 2 + number + 2 + score + 2
+    yield _heading("Candidates", f"{order}; score = log-probability / length penalty", width)
+    table = _table(2)
+    table.add_column(no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
     for place, candidate in enumerate(inspection.candidates):
         chosen = place == inspection.chosen
-        head = [("▸ " if chosen else "  ", _STRONG), (f"{place + 1:>{number}}", _FAINT)]
-        head += [(f"  {scores[place]:>{score}}  ", _PLAIN if chosen else _FAINT)]
-        yield from _hanging(head, indent, _pour(visible(candidate.text), width - indent))
+        number = Text.assemble(("▸ " if chosen else "  ", _STRONG), (str(place + 1), _FAINT))
+        score = Text(f"{candidate.score:.4f}", style="" if chosen else _FAINT)
+        table.add_row(number, score, Text(visible(candidate.text)))
+    yield table
     if inspection.chosen < 0:
-        lines = _pour("The translation above is none of the best that the search found.", width - 2)
-        yield from ([(f"  {line}", _ALARM)] for line in lines)
+        yield Text("The translation above is none of the best that the search found.", style=_ALARM)
 
 
-def _steps(inspection: Inspection, width: int) -> Iterator[Line]:
-    """A line for each step: the subword, its probability and rank, and what else was likely."""
-    yield from _heading("Step by step", "the subword that was written, and what was likely instead", width)
+def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
+    """A line for each step: the subword, its probability and rank, and as many of the runners-up as fit."""
+    yield _heading("Step by step", "the subword that was written, and what was likely instead", width)
     steps = inspection.predictions
     labels = inspection.labels([step.piece for step in steps])
     others = [_runners_up(inspection, step) for step in steps]
-    gap = " " if width < 60 else "  "
-    number, bar = len(str(len(steps))), max(5, min(12, width // 10))
-    label = max(len("subword"), _label_width(labels, width))
-    rank = max(len(text) for text in ("rank", *(str(step.rank) for step in steps)))
-    room = width - (number + label + len("0.000 ") + bar + rank + 3 * len(gap))
-    longest = _label_width([name for some in others for name, _ in some], 5 * _LONGEST_RUNNER_UP)
-    shown = max(0, room // (len(gap) + longest + len(" 0.000")))
-    if not shown and room >= len(gap) + len("abc… 0.000"):
-        shown, longest = 1, room - len(gap) - len(" 0.000")
-    head = (" " * number, "subword".ljust(label), "probability".ljust(6 + bar), "rank".rjust(rank))
-    yield [(gap.join((*head, "runners-up" if shown and any(others) else "")), _FAINT)]
-    for place, (step, name, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
-        style = _PLAIN if step.rank == 1 else _ALARM
-        line = [(f"{place:>{number}}{gap}", _FAINT), (_label(name, label) + gap, _BOLD)]
-        line += [(f"{_probability(step.probability)} ", style), (_bar(step.probability, bar), _STRONG)]
-        line += [(f"{gap}{step.rank:>{rank}}", style)]
-        for runner_up, probability in some[:shown]:
-            line += [(gap + _label(runner_up, longest), _PLAIN), (f" {_probability(probability)}", _FAINT)]
-        yield line
+    gap, longest, bar = 1 if width < 60 else 2, _longest(labels, width), max(5, min(12, width // 10))
+    longest_other = min(_LONGEST_RUNNER_UP, max((cell_len(name) for some in others for name, _ in some), default=0))
+    number, rank = len(str(len(steps))), max(len(text) for text in ("rank", *(str(step.rank) for step in steps)))
+    room = width - number - max(longest, len("subword")) - len("0.000 ") - bar - rank - 3 * gap
+    shown = max(0, room // (gap + longest_other + len(" 0.000"))) if any(others) else 0
+    table = _table(gap)
+    table.add_column(justify="right", style=_FAINT, no_wrap=True)
+    table.add_column("subword", style="bold", no_wrap=True)
+    table.add_column("probability", no_wrap=True)
+    table.add_column("rank", justify="right", no_wrap=True)
+    for column in range(shown):
+        table.add_column("" if column else "runners-up", no_wrap=True)
+    for place, (step, label, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
+        style = "" if step.rank == 1 else _ALARM
+        chance = Text.assemble((_probability(step.probability), style), " ", (_bar(step.probability, bar), _STRONG))
+        row = [Text(str(place)), _fitted(label, longest), chance, Text(str(step.rank), style=style)]
+        for other, probability in some[:shown]:
+            name = _fitted(other, longest_other)
+            name.pad_right(longest_other - name.cell_len)
+            row.append(Text.assemble(name, (f" {_probability(probability)}", _FAINT)))
+        table.add_row(*row)
+    yield table
 
 
-def _alignment(inspection: Inspection, width: int) -> Iterator[Line]:
+def _alignment(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     """The linked words side by side, and the links in Pharaoh's format."""
-    yield from _heading("Alignment", "read off the cross-attention below; </s> does not count", width)
+    yield _heading("Alignment", "read off the cross-attention below; </s> does not count", width)
     sources = _words(inspection.source_pieces, inspection.source_words)
     targets = _words(inspection.outputs, inspection.target_words)
-    most = min(_LONGEST_WORD, max(1, (width - len("   ↔ ")) // 2))
-    pairs = [(_fit(sources[s], most), _fit(targets[t], most)) for s, t in inspection.alignment]
-    left, right = (max((_cells(pair[side]) for pair in pairs), default=0) for side in (0, 1))
-    a_line = max(1, (width + 1) // (left + right + 6))
-    for first in range(0, len(pairs), a_line):
-        line: Line = []
-        for source, target in pairs[first : first + a_line]:
-            line += [(_padded(source, -left - 2), _PLAIN), (" ↔ ", _STRONG), (_padded(target, right + 1), _PLAIN)]
-        yield line
-    links = Alignment(inspection.alignment, sources, targets).pharaoh() or "no links"
-    head = "  Pharaoh  "
-    yield from _hanging([(head, _FAINT)], len(head), _pour(links, width - len(head)))
+    longest = min(_LONGEST_WORD, max(1, (width - len("   ↔ ")) // 2))
+    left = min(longest, max((cell_len(sources[source]) for source, _ in inspection.alignment), default=0))
+    pairs = []
+    for source, target in inspection.alignment:
+        word = _fitted(sources[source], longest)
+        word.pad_left(2 + left - word.cell_len)
+        pairs.append(Text.assemble(word, (" ↔ ", _STRONG), _fitted(targets[target], longest), no_wrap=True))
+    yield Columns(pairs, padding=(0, 1))
+    table = _table(2, header=False)
+    table.add_column(style=_FAINT, no_wrap=True)
+    table.add_column()
+    table.add_row("  Pharaoh", Alignment(inspection.alignment, sources, targets).pharaoh() or "no links")
+    yield table
 
 
-def _attention(inspection: Inspection, width: int) -> Iterator[Line]:
+def _attention(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     """The mean of the heads that the alignment was read from, as a grid: target steps × source subwords."""
     weights = inspection.maps[f"decoder.{inspection.alignment_layer}.cross_attention"]  # (H, T, S)
     mean = weights.mean(axis=0, dtype=float).tolist()  # (T, S)
     averaged = f"mean of {len(weights)} heads" if len(weights) > 1 else "the one head"
     note = f"{averaged} at each step, in tenths, 9 from 0.85 on; · is below 0.05"
-    yield from _heading(f"Cross-attention of decoder layer {inspection.alignment_layer + 1}", note, width)
-    outputs = inspection.labels(inspection.outputs)
-    number, label = len(str(len(mean))), _label_width(outputs, width)
-    room = width - (number + 1 + label)
-    columns = inspection.labels(inspection.source_pieces, 0)
-    choices = [[max(2, min(most, _cells(column))) for column in columns] for most in _LONGEST_COLUMN]
+    yield _heading(f"Cross-attention of decoder layer {inspection.alignment_layer + 1}", note, width)
+    columns, rows = inspection.labels(inspection.source_pieces, 0), inspection.labels(inspection.outputs)
+    longest = _longest(rows, width)
+    room = width - len(str(len(rows))) - 1 - max(cell_len(_fitted(row, longest).plain) for row in rows)
+    choices = [[max(2, min(most, cell_len(column))) for column in columns] for most in _LONGEST_COLUMN]
     widths = min(choices, key=lambda choice: len(_groups(choice, room)))
-    rows = [_label(name, label) for name in outputs]
-    for i, group in enumerate(_groups(widths, room)):
-        if i:
-            yield []
-        heads = (_padded(_fit(columns[column], widths[column]), -widths[column]) for column in group)
-        yield [(" ".join((" " * (number + 1 + label), *heads)), _FAINT)]
+    for group in _groups(widths, room):
+        if group.start:
+            yield ""
+        table = _table(1)
+        table.add_column(justify="right", style=_FAINT, no_wrap=True)
+        table.add_column(no_wrap=True)
+        for column in group:
+            table.add_column(_fitted(columns[column], widths[column]), justify="right", no_wrap=True, min_width=2)
         for step, (row, values) in enumerate(zip(rows, mean, strict=True), start=1):
-            line = [(f"{step:>{number}} ", _FAINT), (row, _PLAIN)]
-            yield line + [_cell(values[column], widths[column] + 1) for column in group]
+            table.add_row(str(step), _fitted(row, longest), *(_cell(values[column]) for column in group))
+        yield table
 
 
-# ---- what they are made of
+def _heading(title: str, note: str, width: int) -> Text:
+    """A title and what explains it, on one line if there is room."""
+    between = "   " if len(title) + 3 + len(note) <= width else "\n"
+    return Text.assemble((title, "bold"), between, (note, _FAINT))
+
+
+def _table(gap: int, header: bool = True) -> Table:
+    """An empty table without borders; gap is the number of cells between columns."""
+    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=_FAINT, show_header=header)
 
 
 def _runners_up(inspection: Inspection, step: Prediction) -> list[tuple[str, float]]:
@@ -168,7 +182,7 @@ def _words(pieces: Sequence[str], places: Sequence[int]) -> list[str]:
 
 
 def _spelt(pieces: Sequence[str]) -> str:
-    """What subwords spell, some of them byte by byte; where that is no text, their labels."""
+    """What subwords spell, some of them byte by byte; if that is no text, their labels."""
     text = b""
     for piece in pieces:
         byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
@@ -190,10 +204,10 @@ def _bar(value: float, width: int) -> str:
     return ("━" * full + "╸" * half).ljust(width)
 
 
-def _cell(weight: float, width: int) -> tuple[str, Style]:
+def _cell(weight: float) -> Text:
     """An attention weight in tenths, with a shade to match."""
     tenths = min(9, int(10 * weight + 0.5))
-    return (f"{_SHADES[tenths - 1]}{tenths}".rjust(width), _STRONG) if tenths else ("·".rjust(width), _FAINT)
+    return Text(f"{_SHADES[tenths - 1]}{tenths}", style=_STRONG) if tenths else Text("·", style=_FAINT)
 
 
 def _groups(widths: Sequence[int], room: int) -> list[range]:
@@ -207,101 +221,15 @@ def _groups(widths: Sequence[int], room: int) -> list[range]:
     return [*groups, range(first, len(widths))]
 
 
-# ---- lines
-
-
-def _heading(title: str, note: str, width: int) -> Iterator[Line]:
-    """A title and, beside or below it, what explains it."""
-    if len(title) + 3 + len(note) <= width:
-        yield [(title, _BOLD), (f"   {note}", _FAINT)]
-    else:
-        yield from ([(line, _BOLD)] for line in _pour(title, width))
-        yield from ([(line, _FAINT)] for line in _pour(note, width))
-
-
-def _hanging(head: Line, indent: int, lines: Sequence[str]) -> Iterator[Line]:
-    """Lines beside a head; those after the first are indented as far as it reaches."""
-    for i, line in enumerate(lines):
-        yield [*([(" " * indent, _PLAIN)] if i else head), (line, _PLAIN)]
-
-
-def _written(line: Line, width: int, color: bool) -> str:
-    """A line with its escape codes, cut where it is too wide."""
-    while line and not line[-1][0].rstrip(" "):
-        line = line[:-1]
-    if line:
-        line = [*line[:-1], (line[-1][0].rstrip(" "), line[-1][1])]
-    room = width if _cells("".join(text for text, _ in line)) <= width else width - 1
-    result = ""
-    for style, parts in groupby(line, key=lambda part: part[1]):
-        text = "".join(text for text, _ in parts)
-        head = _beginning(text, room)
-        room -= _cells(head)
-        cut = "…" if head != text else ""
-        result += f"\x1b[{style}m{head}{cut}\x1b[0m" if color and style else head + cut
-        if cut:
-            break
-    return result
-
-
-def _pour(text: str, width: int) -> list[str]:
-    """The text on lines of this width, broken at spaces and within words that are wider than a line."""
-    width = max(2, width)
-    lines, room = [""], width
-    for i, word in enumerate(text.split(" ")):
-        rest = word if i == 0 else " " + word
-        if _cells(rest) > room and _cells(word) <= width:
-            lines.append("")
-            rest, room = word, width
-        while (head := _beginning(rest, room)) != rest:  # a very long word, or a language without spaces
-            lines[-1] += head
-            lines.append("")
-            rest, room = rest[len(head) :].removeprefix(" "), width
-        lines[-1] += rest
-        room -= _cells(rest)
-    return lines
-
-
-def _label_width(labels: Sequence[str], width: int) -> int:
+def _longest(labels: Sequence[str], width: int) -> int:
     """Cells for the labels of subwords: enough for the longest, at most a fifth of the width."""
-    return min(max(7, width // 5), max(map(_cells, labels), default=0))
+    return min(max(7, width // 5), max(map(cell_len, labels), default=0))
 
 
-def _label(label: str, width: int) -> str:
-    return _padded(_fit(label, width), width)
-
-
-def _padded(text: str, width: int) -> str:
-    """The text and what is missing to the width; a negative width pads on the left."""
-    padding = " " * max(0, abs(width) - _cells(text))
-    if any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text):
-        text += _LEFT_TO_RIGHT  # a terminal that knows Arabic and Hebrew would turn the columns around as well
-    return padding + text if width < 0 else text + padding
-
-
-def _fit(text: str, width: int) -> str:
-    """The text, or as much of its beginning as fits before an ellipsis."""
-    return text if _cells(text) <= width else _beginning(text, width - 1) + "…"
-
-
-def _beginning(text: str, width: int) -> str:
-    """As much of the text as fits."""
-    used = 0
-    for place, character in enumerate(text):
-        used += _cells_of(character)
-        if used > width:
-            return text[:place]
+def _fitted(label: str, cells: int) -> Text:
+    """The label, or as much of its beginning as fits before an ellipsis."""
+    text = Text(label, no_wrap=True)
+    text.truncate(cells, overflow="ellipsis")
+    if any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in label):
+        text.append(_LEFT_TO_RIGHT)  # a terminal that knows Arabic and Hebrew would turn the columns around as well
     return text
-
-
-def _cells(text: str) -> int:
-    """Cells of a text, character by character: what joins or widens its neighbours may take less than this, not more.
-
-    Terminals disagree there, and on the vowel signs of Indian scripts, which take no cell in some and one in most.
-    """
-    return len(text) if text.isascii() else sum(map(_cells_of, text))
-
-
-@lru_cache(maxsize=4096)
-def _cells_of(character: str) -> int:
-    return 1 if character == _EMOJI_STYLE or unicodedata.category(character) == "Mc" else cell_len(character)
