@@ -419,9 +419,3 @@ def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:
         shutil.rmtree(path, ignore_errors=True)
     for path in (*files, folder / RUN_FILE):
         path.unlink(missing_ok=True)
-
-
-def refuse_strange_folder(folder: Path) -> None:
-    """Raise DragomanError where a run would write over, or --restart remove, what no run has written."""
-    if not ((folder / RUN_FILE).is_file() or (folder / LOCK_FILE).is_file()):
-        refuse_to_overwrite(folder, written=(*RUN_FOLDERS, *RUN_FILES))

@@ -123,8 +123,8 @@ def prepare(folder: Path) -> None:
     settings = json.loads((folder / "mean" / "config.json").read_text())
     settings["facts"]["average of"] = "others"  # only an earlier average may be replaced
     (folder / "mean" / "config.json").write_text(json.dumps(settings))
-    for name in ("report.json", "page.html"):
-        (folder / name).write_text("from before")
+    for name, content in (("report.json", "{\n}"), ("page.html", "<!doctype html>")):
+        (folder / name).write_text(content)
 
 
 COMMANDS: dict[str, Callable[[Path], list[object]]] = {
