@@ -19,7 +19,7 @@ from hardware import describe_hardware
 
 from dragoman.config import BOS, EOS, OptimizerConfig, model_preset
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.allocator import keep_freed_memory, remember_fewer_products
+from dragoman.runtime.allocator import keep_freed_memory, limit_kernel_cache
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import build_optimizer
 
@@ -29,7 +29,7 @@ TOKENS = 4096
 
 def train(precision: str, answer: multiprocessing.Queue[float]) -> None:
     """A few steps at the budget's extremes: many short sentences, few long ones."""
-    remember_fewer_products()
+    limit_kernel_cache()
     keep_freed_memory()
     config = model_preset("base")
     model = Transformer(config)

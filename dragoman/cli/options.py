@@ -44,7 +44,8 @@ class TranslateConfig(AligningConfig):
     from 0; in JSON with the words). Words are what spaces separate; auto takes subwords for languages that are written
     without spaces. Without a value: auto."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 where the processor multiplies it faster."""
+    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch:
+    1 or 2 lines in 100 change with --batch-tokens or --workers."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
     float32 where the processor can't, whatever --precision says."""
@@ -75,8 +76,8 @@ class EvaluateConfig(SearchConfig):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """auto takes bf16 where the processor multiplies it faster; fp32 scores alike on every
-    machine."""
+    """auto takes bf16 on processors that multiply it faster; fp32 scores alike on every machine. In bf16, rounding
+    depends on the batch: 1 or 2 lines in 100 change with --batch-tokens or --workers."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
     float32 where the processor can't, whatever --precision says."""

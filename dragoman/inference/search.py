@@ -35,25 +35,25 @@ class Hypothesis:
 
 
 class SearchState(Protocol):
-    """What a step function remembers of the hypotheses."""
+    """What a step function remembers about the hypotheses."""
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
         """Keep these hypotheses, in this order, and these sentences.
 
         Args:
             hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
-            sentences: int (B',), indices of the sentences before; None where all stay.
+            sentences: int (B',), indices of the sentences before; None if all stay.
         """
 
 
 Step = Callable[[Tensor, SearchState], tuple[Tensor, Tensor]]
-"""(last tokens (N,), state) -> logits (N, V) of the next token, and log_sums of them (N,); the state moves on by one
-position. Log-probabilities are their difference, which is taken of a few tokens only."""
+"""(last tokens (N,), state) -> logits (N, V) of the next token, and their log_sums (N,); moves the state on by one
+position. Log-probabilities are the difference, which is computed only for a few tokens."""
 
 
 @dataclass
 class _Beam:
-    """The sentences still searched: their hypotheses, and where they belong."""
+    """The sentences that are still searched, with their hypotheses."""
 
     width: int
     sentences: list[int]  # (B) which input each row of the beam translates
@@ -72,20 +72,20 @@ def search(
 ) -> list[list[Hypothesis]]:
     """Find the hypotheses with the best scores, log P / lp.
 
-    At each step the 2 W best continuations of a sentence are looked at. Those of the first W that end are finished
-    hypotheses; the best W of the others go on. A sentence leaves the batch as soon as no open hypothesis can still
-    reach the n best finished ones: log-probabilities only fall, so none can end with more than its present one
-    divided by the penalty at the greatest length. Once W hypotheses have finished, it leaves when none would beat
-    the best of them by ending at the next step; with a beam of 1, which is greedy search, at once. Equal scores are
-    ordered by hypothesis and token.
+    Each step considers the 2 W best continuations of a sentence. Those of the first W that end are finished
+    hypotheses; the best W of the others are continued. A sentence leaves the batch as soon as no open hypothesis can
+    still reach the n best finished ones: log-probabilities only fall, so none can end with more than its present one
+    divided by the penalty at the greatest length. Once W hypotheses have finished, the sentence leaves when none would
+    beat the best of them by ending at the next step; with a beam of 1, which is greedy search, at once. Equal scores
+    are ordered by hypothesis and token.
 
     Args:
         step: called with the last tokens; the first time with one BOS for each of the B sentences.
-        state: what step remembers; this function reorders it.
+        state: what step remembers; reordered by this function.
         max_lengths: most tokens for each sentence, the end not counted, (B).
         config: beam, length penalty, n-best.
         rules: applied to the logits in turn.
-        device: where step's tensors are.
+        device: of step's tensors.
 
     Returns:
         For each sentence its n best hypotheses, best first.
@@ -137,14 +137,14 @@ def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int)
 def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The greatest scores[b, w] + logits[b, w, v] of each b and their places w * V + v, best first.
 
-    Of equal values the first ones. Reads the B * W * V values once: the best ones lie in the groups with the greatest
-    maxima, so only those groups are searched. As many groups as values would do if no two values were equal; with twice
-    as many, it is rarely in doubt which of equal values come first.
+    Of equal values the first ones are taken. Reads the B * W * V values once: the best ones lie in the groups with the
+    greatest maxima, so only those groups are searched. As many groups as values would be enough if no two values were
+    equal; with twice as many, there is rarely a doubt which of equal values come first.
 
     Args:
         scores: (B, W).
         logits: (B, W, V).
-        count: how many; all there are if that is less.
+        count: values wanted; all are returned if there are fewer.
 
     Returns:
         Values and places, (B, count) each.
@@ -165,7 +165,7 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
     values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
     values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
     found, where = _ordered_topk(values, places, count)
-    # Where the last of the groups looked at reaches as high as the last value found, one left out may do so, too.
+    # If the last group searched reaches as high as the last value found, a group that was left out may do so as well.
     doubtful = (best[:, -1] >= found[:, -1]) & (found[:, -1] > _IMPOSSIBLE)
     if doubtful.any():
         sums = (scores[doubtful, :, None] + logits[doubtful]).view(-1, width * vocabulary)
@@ -174,10 +174,7 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
 
 
 def _ordered_topk(values: Tensor, places: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest values of each row, best first, and their places; of equal values those with the lowest places.
-
-    Without places they are the columns.
-    """
+    """The greatest values of each row, best first, and their places (the columns if None); lowest places first."""
     count = min(count, values.size(1))
     best, columns = values.topk(count, dim=1)
     found, by_place = (columns if places is None else places.gather(1, columns)).sort(dim=1)
@@ -185,7 +182,7 @@ def _ordered_topk(values: Tensor, places: Tensor | None, count: int) -> tuple[Te
     found = found.gather(1, by_value)
     last = best[:, -1:]
     tied = (last[:, 0] > _IMPOSSIBLE) & ((values >= last).sum(dim=1) > count)
-    if tied.any():  # topk took any of the values equal to the last one
+    if tied.any():  # topk returns any of the values that are equal to the last one
         every = torch.arange(values.size(1), device=values.device) if places is None else places[tied]
         ordered, by_place = every.expand(int(tied.sum()), -1).sort(dim=1)
         greatest, order = (
@@ -220,7 +217,7 @@ def _advance(
     config: SearchConfig,
     continuations: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """Move the beam on to the continuations (B, W each), drop the sentences that are done; returns the last tokens."""
+    """Move the beam on to the continuations (B, W each) and drop finished sentences; return the last tokens."""
     scores, parents, tokens = continuations
     best = scores[:, 0].tolist()
     staying = [row for row in range(len(best)) if not _is_done(beam, row, best[row], finished, config)]
@@ -245,8 +242,8 @@ def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]
         return True
     if len(hypotheses) < config.n_best:
         return False
-    # The number of finished hypotheses alone says nothing: a confident model fills a beam with hopeless endings. And
-    # what is best must not depend on how many are asked for.
+    # Counting finished hypotheses is not enough: a confident model fills a beam with hopeless endings. And the best
+    # hypothesis must not depend on how many are asked for.
     if config.beam == 1:
         return True
     full = len(hypotheses) >= config.beam

@@ -1,4 +1,4 @@
-"""Attention (section 3.2): the formula, its heads, and the cache that spares decoding the past.
+"""Attention (section 3.2): the formula, its heads, and the cache of the positions decoded so far.
 
 Shapes: B batch, T query length, S key length, D d_model, H heads, K d_k.
 """
@@ -33,12 +33,12 @@ def scaled_dot_product_attention(
         value: (B, H, S, K).
         mask: bool, broadcastable to (B, H, T, S), True = may attend. Every query must have something to attend to.
         dropout: probability of dropping a weight.
-        need_weights: return the weights, too.
+        need_weights: also return the weights.
 
     Returns:
         The output (B, H, T, K), and the weights (B, H, T, S) before dropout, or None.
     """
-    # The fused kernel, wherever it is faster: on CPUs its gradient in bf16 takes five times as long as this formula's.
+    # The fused kernel unless it is slower: on CPUs its gradient in bf16 takes five times as long as this formula's.
     if not need_weights and (query.is_cuda or query.dtype == torch.float32 or not torch.is_grad_enabled()):
         return F.scaled_dot_product_attention(query, key, value, mask, dropout), None
     scores = (query / math.sqrt(query.size(-1))) @ key.transpose(-2, -1)  # (B, H, T, S)
@@ -53,16 +53,16 @@ class KeyValueCache:
     """The keys and values of the positions decoded so far, in a buffer that doubles when it is full."""
 
     def __init__(self) -> None:
-        """Begin with no position."""
+        """Start with no position."""
         self.length = 0
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add T positions, key and value (B, H, T, K); returns all so far, (B, H, length, K) each."""
+        """Add T positions, key and value (B, H, T, K); return all so far, (B, H, length, K) each."""
         end = self.length + key.size(2)
         if self._keys is None or self._values is None:
-            self._keys, self._values = key, value  # no copy: all that training and scoring ever need
+            self._keys, self._values = key, value  # no copy: training and scoring append only once
         else:
             if end > self._keys.size(2):
                 self._keys, self._values = self._grown(self._keys, end), self._grown(self._values, end)
@@ -82,7 +82,7 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2)."""
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, name: str = "attention") -> None:
-        """Make the four projections.
+        """Create the four projections.
 
         Args:
             d_model: D, a multiple of num_heads.
@@ -114,8 +114,8 @@ class MultiHeadAttention(nn.Module):
             query: (B, T, D).
             key: (B, S, D).
             value: (B, S, D).
-            mask: bool, broadcastable to (B, H, T, S), True = may attend; S counts the cached positions, too.
-            cache: earlier keys and values to attend to as well; the new ones are added to it.
+            mask: bool, broadcastable to (B, H, T, S), True = may attend; S includes the cached positions.
+            cache: earlier keys and values, which are attended to as well; the new ones are added.
             maps: where to put this block's weights under its name.
 
         Returns:
@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """Attend from query (B, T, D) to keys and values already projected, (B, H, S, K); returns (B, T, D)."""
+        """Attend from query (B, T, D) to projected keys and values (B, H, S, K); returns (B, T, D)."""
         heads, weights = scaled_dot_product_attention(
             self._split(self.query(query)),
             keys,

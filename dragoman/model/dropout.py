@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al., 2014), with cheap random numbers where they would otherwise cost most."""
+"""Dropout (Srivastava et al., 2014), with cheap random numbers on CPUs, where they cost most."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from torch.nn import functional as F
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Zero each element with this probability and scale the others up by 1 / (1 - probability).
+    """Zero each element of x with this probability and scale the others up by 1 / (1 - probability).
 
-    On a CPU, drawing one random float for each element takes longer than the layer it follows. Eight random bits do:
-    each call drops one of the two multiples of 1/256 around the probability, one of them chosen so often that the
-    probability is met on average.
+    On a CPU, drawing one random float for each element takes longer than the layer before it, so eight random bits are
+    drawn. Each call drops one of the two multiples of 1/256 around the probability, chosen so that the probability is
+    met on average. It may be at most 255/256. In bf16 the scale is rounded, and the probability follows it, so that
+    the mean is kept: 0.1 becomes 0.0986.
     """
     if probability == 0.0:
         return x
@@ -21,7 +22,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
     count = x.numel()
     words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
     numbers = words.view(torch.int8)[:count].view(x.shape)
-    scale = float(torch.tensor(1.0 / (1.0 - probability), dtype=x.dtype))  # as bf16 has it, and the mean depends on it
+    scale = float(torch.tensor(1.0 / (1.0 - probability), dtype=x.dtype))
     exact = 256 * (1.0 - 1.0 / scale)
     dropped = min(255, int(exact) + int(torch.rand(()).item() < exact % 1))  # of 256
     if dropped == 0:
@@ -32,7 +33,7 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Dropout as a layer: only while training."""
+    """Dropout as a layer; it does nothing in evaluation mode."""
 
     def __init__(self, probability: float) -> None:
         """Drop with this probability."""

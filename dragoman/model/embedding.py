@@ -18,14 +18,14 @@ class ScaledEmbedding(nn.Module):
     """A learned vector for each token, multiplied by √d_model (section 3.4)."""
 
     def __init__(self, vocab_size: int, d_model: int, gain: float = 1.0) -> None:
-        """Make a table (V, D) drawn from a normal distribution, so that what comes out has the variance gain²."""
+        """Create the table (V, D) from a normal distribution that gives the output the variance gain²."""
         super().__init__()
         self.scale = math.sqrt(d_model)
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model).normal_(std=gain * d_model**-0.5))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up ids (B, S); returns (B, S, D)."""
-        return nn.functional.embedding(ids, self.weight) * self.scale
+        return nn.functional.embedding(ids, self.weight) * self.scale  # (B, S, D)
 
 
 def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "halves"] = "interleaved") -> Tensor:
@@ -34,7 +34,7 @@ def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "halves"
     Args:
         length: number of positions.
         d_model: D, even.
-        layout: "interleaved" puts each sine beside its cosine, as the paper; "halves" all sines first.
+        layout: "interleaved" puts each sine next to its cosine, as the paper does; "halves" puts all sines first.
 
     Returns:
         (length, D), in float32.
@@ -56,7 +56,7 @@ class PositionalEncoding(nn.Module):
         dropout: float,
         positions: Literal["interleaved", "halves", "learned"] = "interleaved",
     ) -> None:
-        """Make the table (max_length, D): fixed sinusoids (a buffer, not saved) or learned."""
+        """Create the table (max_length, D): fixed sinusoids (a buffer that is not saved) or learned."""
         super().__init__()
         self.dropout = Dropout(dropout)
         self.table: Tensor
@@ -78,7 +78,7 @@ class PositionalEncoding(nn.Module):
 
 
 def _in_working_precision(x: Tensor) -> Tensor:
-    """x in autocast's type on a CPU, so that what flows along the residual sums is not converted at every layer."""
+    """x in autocast's type on a CPU, so that the residual sums are not converted at every layer."""
     if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
         return x.to(torch.get_autocast_dtype("cpu"))
     return x

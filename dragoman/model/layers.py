@@ -24,7 +24,7 @@ class PositionwiseFeedForward(nn.Module):
     """FFN(x) = max(0, x W1 + b1) W2 + b2 (equation 2), or with another activation."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the two projections D -> d_ff -> D."""
+        """Create the two projections D -> d_ff -> D."""
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
@@ -32,18 +32,18 @@ class PositionwiseFeedForward(nn.Module):
         self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same two projections at every position of x (B, T, D)."""
+        """Apply the same two projections at every position of x (B, T, D)."""
         return self.outer(self.dropout(self.activation(self.inner(x))))  # type: ignore[no-any-return]
 
 
 class SublayerConnection(nn.Module):
     """Residual sum, dropout and LayerNorm around one sub-layer: LayerNorm(x + Dropout(Sublayer(x))).
 
-    That is post-norm, the paper's (sections 3.1 and 5.4). Pre-norm is x + Dropout(Sublayer(LayerNorm(x))).
+    This is the paper's post-norm (sections 3.1 and 5.4). Pre-norm is x + Dropout(Sublayer(LayerNorm(x))).
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the LayerNorm and the dropout."""
+        """Create the LayerNorm and the dropout."""
         super().__init__()
         self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
@@ -60,7 +60,7 @@ class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network (section 3.1, "Encoder")."""
 
     def __init__(self, config: ModelConfig, name: str) -> None:
-        """Make the two sub-layers; name prefixes the attention map."""
+        """Create the two sub-layers; name is the prefix of the attention map."""
         super().__init__()
         self.self_attention = MultiHeadAttention(
             config.d_model, config.num_heads, config.attention_dropout, f"{name}.self_attention"
@@ -76,10 +76,10 @@ class EncoderLayer(nn.Module):
 
 
 class LayerCache:
-    """What one decoder layer remembers while it decodes: its own past, and the memory's keys and values."""
+    """What a decoder layer keeps while it decodes: its own past, and the memory's keys and values."""
 
     def __init__(self, memory_keys: Tensor, memory_values: Tensor) -> None:
-        """Begin with no target position; the memory's keys and values are (B, H, S, K) each."""
+        """Start with no target position; the memory's keys and values are (B, H, S, K) each."""
         self.past = KeyValueCache()
         self.memory_keys = memory_keys
         self.memory_values = memory_values
@@ -89,7 +89,7 @@ class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention to the memory, feed-forward network (section 3.1, "Decoder")."""
 
     def __init__(self, config: ModelConfig, name: str) -> None:
-        """Make the three sub-layers; name prefixes the attention maps."""
+        """Create the three sub-layers; name is the prefix of the attention maps."""
         super().__init__()
         self.self_attention = MultiHeadAttention(
             config.d_model, config.num_heads, config.attention_dropout, f"{name}.self_attention"
@@ -103,7 +103,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward_connection = SublayerConnection(config)
 
     def start_cache(self, memory: Tensor) -> LayerCache:
-        """Project the memory (B, S, D) to keys and values once for the whole decoding."""
+        """Project the memory (B, S, D) to keys and values, once for the whole decoding."""
         return LayerCache(*self.cross_attention.project(memory, memory))
 
     def forward(
@@ -116,7 +116,7 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """One layer: x (B * W, T, D), memory in the cache (B, H, S, K) -> (B * W, T, D).
 
-        The W hypotheses of a sentence share its memory: to cross-attention they are just more queries.
+        The W hypotheses of a sentence share its memory: cross-attention sees them as more queries.
         """
         batch = cache.memory_keys.size(0)
         x = self.self_attention_connection(
@@ -134,7 +134,7 @@ class DecoderCache:
     """The caches of all decoder layers."""
 
     def __init__(self, layers: Iterable[LayerCache]) -> None:
-        """Collect the layers' caches."""
+        """Keep the layers' caches."""
         self.layers = list(layers)
 
     @property
@@ -144,7 +144,7 @@ class DecoderCache:
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
-    # Post-norm layers end normalised; a pre-norm stack leaves a bare sum of residuals.
+    # Post-norm layers end with a norm; a pre-norm stack leaves a sum of residuals that is not normalised.
     return nn.LayerNorm(config.d_model, eps=config.layer_norm_eps) if config.norm == "pre" else nn.Identity()
 
 
@@ -152,7 +152,7 @@ class Encoder(nn.Module):
     """A stack of N encoder layers (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config, f"encoder.{i}") for i in range(config.num_encoder_layers))
         self.final_norm = _final_norm(config)
@@ -168,7 +168,7 @@ class Decoder(nn.Module):
     """A stack of N decoder layers (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the layers."""
+        """Create the layers."""
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(config, f"decoder.{i}") for i in range(config.num_decoder_layers))
         self.final_norm = _final_norm(config)
@@ -185,7 +185,7 @@ class Decoder(nn.Module):
         source_mask: Tensor | None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """x (B * W, T, D) -> (B * W, T, D), at the positions that follow the cached ones."""
+        """x (B * W, T, D) -> (B * W, T, D) at the positions after the cached ones."""
         for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
             x = layer(x, layer_cache, target_mask, source_mask, maps)
         return self.final_norm(x)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Who may attend to whom. The only place where masks are made.
+"""Attention masks: who may attend to whom. Masks are made only here.
 
 A mask is boolean, broadcastable to (B, H, T, S), and True means *may attend*.
 B batch, H heads, T query length, S key length.
@@ -36,19 +36,19 @@ def causal_mask(length: int, offset: int = 0, device: torch.device | None = None
         length: number of queries T.
         offset: number of earlier positions, all visible; with a cache the queries are positions
             offset, …, offset + T - 1.
-        device: where to make it.
+        device: of the mask.
 
     Returns:
         bool (1, 1, T, offset + T).
     """
-    everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)
+    everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)  # (T, offset + T)
     return everything.tril(diagonal=offset)[None, None]  # (1, 1, T, offset + T)
 
 
 def own_position_mask(width: int, device: torch.device | None = None) -> Tensor:
     """Hide what the other hypotheses of a sentence wrote at the same position.
 
-    In a search all W hypotheses keep their positions side by side; each sees its own and those it descends from.
+    In a search the W hypotheses keep their positions side by side; each sees its own and those it descends from.
 
     Returns:
         bool (1, 1, W, W).

@@ -21,7 +21,7 @@ class Transformer(nn.Module):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Make the parts and initialise them: Glorot-uniform matrices, zero biases (as tensor2tensor)."""
+        """Create the parts and initialise them: Glorot-uniform matrices, zero biases (as in Tensor2Tensor)."""
         super().__init__()
         self.config = config
         width, gain = config.d_model, config.embedding_gain
@@ -55,7 +55,7 @@ class Transformer(nn.Module):
 
         Args:
             source: ids (B, S).
-            source_mask: bool (B, 1, 1, S), True = may attend; None where nothing is padded.
+            source_mask: bool (B, 1, 1, S), True = may attend; None if nothing is padded.
             maps: where to put the attention weights.
 
         Returns:
@@ -67,7 +67,7 @@ class Transformer(nn.Module):
         return self.encoder(self.source_positions(self.source_embedding(source)), source_mask, maps)  # type: ignore[no-any-return]
 
     def start_cache(self, memory: Tensor) -> DecoderCache:
-        """A cache for decoding step by step from memory (B, S, D)."""
+        """A cache for incremental decoding from memory (B, S, D)."""
         return self.decoder.start_cache(memory)
 
     def decode(
@@ -84,7 +84,7 @@ class Transformer(nn.Module):
             target: ids (B, T); or (B * W, T) with the W hypotheses of each sentence side by side.
             memory: what encode returned, (B, S, D).
             source_mask: as for encode.
-            cache: from start_cache; target then holds only the positions that are not in it yet.
+            cache: from start_cache; target then contains only the positions that are not in it yet.
             maps: where to put the attention weights.
 
         Returns:
@@ -107,7 +107,7 @@ class Transformer(nn.Module):
         return self.softmax(self.states(source, target_input, maps))  # type: ignore[no-any-return]
 
     def states(self, source: Tensor, target_input: Tensor, maps: AttentionMaps | None = None) -> Tensor:
-        """What forward projects onto the vocabulary: the decoder's output (B, T, D); arguments as for forward."""
+        """The decoder's output (B, T, D), which forward projects onto the vocabulary; arguments as for forward."""
         source_mask = padding_mask(source, PAD)
         memory = self.encode(source, source_mask, maps)
         return self._decode_states(target_input, memory, source_mask, None, maps)
@@ -122,7 +122,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         cache = self.start_cache(memory) if cache is None else cache
         offset, length = cache.length, target.size(1)
-        # A single new position sees all of the past: nothing to mask.
+        # A single new position may attend to the whole past.
         target_mask = causal_mask(length, offset, target.device) if length > 1 else None
-        x = self.target_positions(self.target_embedding(target), offset)
+        x = self.target_positions(self.target_embedding(target), offset)  # (B, T, D)
         return self.decoder(x, cache, target_mask, source_mask, maps)  # type: ignore[no-any-return]

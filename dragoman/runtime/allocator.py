@@ -1,4 +1,4 @@
-"""Memory: keeping what was freed, giving it back, and telling that there is too little."""
+"""The memory allocator: keep freed memory, give it back, and recognise that memory ran out."""
 
 from __future__ import annotations
 
@@ -10,76 +10,76 @@ from contextlib import suppress
 
 import torch
 
-_ALLOCATORS = ["can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc"]
-# oneDNN, which multiplies on CPUs, does not say why it could not; short memory is the usual reason.
-_ALLOCATORS += ["could not create a primitive", "could not create a memory"]
+_SIGNS = ["can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc"]
+# oneDNN, which multiplies on CPUs, does not say why it failed; lack of memory is the usual reason.
+_SIGNS += ["could not create a primitive", "could not create a memory"]
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 _MADV_HUGEPAGE, _LARGE_PAGE = 14, 2**21
-_HEAP_ROOM = 2**30 - 2**20  # less than the threshold, so that it is at the end of the heap
-_MOST_ROOMS = 16
-_PRODUCTS = 64  # training is as fast with so few; translating in the same process is slower by a fifth
+_BLOCK = 2**30 - 2**20  # less than the mmap threshold, so that it is part of the heap
+_MOST_BLOCKS = 16
+_KERNELS = 64  # training is as fast with so few; translating in the same process is a fifth slower
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out: PyTorch says so in several ways, by device."""
+    """Whether an error means that memory ran out, which PyTorch reports differently on each device."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _ALLOCATORS)
+    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc not to give freed memory back to the system, and the system for large pages.
+    """Ask glibc not to give freed memory back to the system, and ask the system for large pages.
 
-    A training step frees and asks for the same large tensors over and over; getting each one as fresh pages costs
-    more than many of the operations on them, and so does finding each of many small pages, above all on a virtual
-    machine. No effect where the C library is another.
+    A training step frees and requests the same large tensors over and over. Getting each one as fresh pages costs
+    more than many of the operations on them, and so do page faults of many small pages, above all on a virtual
+    machine. With another C library nothing happens.
     """
     mallopt = _glibc("mallopt")
-    # Older ones take no more than 32 MiB. Without any, the next line would make every tensor fresh pages.
+    # Older versions accept at most 32 MiB. Without either, a trim threshold would make every tensor fresh pages.
     if mallopt(_MMAP_THRESHOLD, 2**30) or mallopt(_MMAP_THRESHOLD, 2**25):
         mallopt(_TRIM_THRESHOLD, -1)
-    mallopt(_ARENA_MAX, 1)  # the backward pass runs in a thread of its own, which would not find that memory
+    mallopt(_ARENA_MAX, 1)  # the backward pass runs in another thread, which shares one arena only
     _take_large_pages()
 
 
 def _take_large_pages() -> None:
-    """Make room for the heap to grow, in addresses only, and let the system fill it with large pages."""
+    """Reserve addresses for the heap to grow into, and let the system fill them with large pages."""
     if not sys.platform.startswith("linux"):
         return
     with suppress(OSError, AttributeError, ValueError):
         library = ctypes.CDLL(None)
         library.malloc.restype = ctypes.c_size_t
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        count = min(_MOST_ROOMS, max(1, memory // _HEAP_ROOM // 2))
-        rooms = [library.malloc(ctypes.c_size_t(_HEAP_ROOM)) for _ in range(count)]
-        for room in filter(None, rooms):
-            start, end = -(-room // _LARGE_PAGE) * _LARGE_PAGE, (room + _HEAP_ROOM) // _LARGE_PAGE * _LARGE_PAGE
+        count = min(_MOST_BLOCKS, max(1, memory // _BLOCK // 2))
+        blocks = [library.malloc(ctypes.c_size_t(_BLOCK)) for _ in range(count)]
+        for block in filter(None, blocks):
+            start, end = -(-block // _LARGE_PAGE) * _LARGE_PAGE, (block + _BLOCK) // _LARGE_PAGE * _LARGE_PAGE
             library.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_HUGEPAGE)
-        for room in filter(None, rooms):
-            library.free(ctypes.c_void_p(room))
+        for block in filter(None, blocks):
+            library.free(ctypes.c_void_p(block))
 
 
-def remember_fewer_products() -> None:
-    """Ask oneDNN, before it first multiplies, to remember how for fewer shapes than its thousand.
+def limit_kernel_cache() -> None:
+    """Ask oneDNN, before its first product, to keep kernels for fewer shapes than its thousand.
 
-    Training meets ever other shapes, and what is remembered of those that will not come again lies scattered among the
-    tensors, whose memory falls to pieces: after an hour it takes several times what is in use. A step gains only from
-    what its own layers have in common. No effect where the environment says how many.
+    Training meets new shapes all the time. Kernels kept for shapes that do not return lie scattered among the tensors
+    and fragment the memory: after an hour it takes several times what is in use. A step benefits only from what its own
+    layers have in common. A size set in the environment is left as it is.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_PRODUCTS))
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_KERNELS))
 
 
 def give_back_memory() -> None:
     """Give freed memory back after all, so that what a rare large batch needed is not kept for ever.
 
-    Takes up to a tenth of a second; what the next step needs comes back as fresh pages, large ones again.
+    This takes up to a tenth of a second; the next step gets fresh pages, large ones again.
     """
     _glibc("malloc_trim")(0)
     _take_large_pages()
 
 
 def _glibc(name: str) -> Callable[..., object]:
-    """One of the C library's functions; where there is none such, one that does nothing."""
+    """A function of the C library; one that does nothing if there is no such function."""
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):
             return getattr(ctypes.CDLL(None), name)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Where to compute, and in which precision."""
+"""The device to compute on, and the precision."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import torch
 from dragoman.config import DragomanError, require
 from dragoman.runtime.allocator import is_out_of_memory
 
-_AMPERE = 8  # the generation from which on NVIDIA's cards multiply in bf16; those before it imitate that slowly
-_TRIALS, _PATIENCE = 7, 0.2  # products, and seconds after which those that were made must do
+_AMPERE = 8  # NVIDIA's first generation that multiplies in bf16; those before it emulate that slowly
+_TIMED_PRODUCTS, _TIMED_SECONDS = 7, 0.2  # timing ends with whichever comes first
 
 
 def choose_device(name: str) -> torch.device:
     """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU.
 
     Raises:
-        ConfigError: this is no name of a device.
+        ConfigError: this is not the name of a device.
         DragomanError: there is no such device here, or no memory left on it.
     """
     known = re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?|mps(:0)?", name)
@@ -43,11 +43,14 @@ def choose_device(name: str) -> torch.device:
 def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, before: object = None) -> bool:
     """Whether to compute matrix products in bf16; auto asks the hardware.
 
+    In bf16 the rounding of a sentence depends on its batch: 1 or 2 translations in 100 change with the size of batches
+    or the number of workers.
+
     Args:
-        precision: what is wanted.
-        device: where.
-        before: what describe_precision said when the run began; on such a device auto keeps to it, because measured
-            again it might choose otherwise.
+        precision: the setting.
+        device: where to compute.
+        before: what describe_precision returned when the run began; on the same kind of device auto keeps to it,
+            because another measurement might choose differently.
     """
     if precision != "auto":
         return precision == "bf16"
@@ -60,12 +63,12 @@ def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, b
 
 
 def describe_precision(bf16: bool, device: torch.device) -> str:
-    """What was chosen, and where."""
+    """The precision and the kind of device: "bf16 on cpu"."""
     return f"{'bf16' if bf16 else 'fp32'} on {device.type}"
 
 
 def describe_device(device: torch.device) -> str:
-    """The processor behind a device, of a CPU with the threads in use."""
+    """The name of the processor; of a CPU with the number of threads in use."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     threads = torch.get_num_threads()
@@ -81,14 +84,14 @@ def processor() -> str:
 
 
 def _product_seconds(dtype: torch.dtype) -> float:
-    """Time of a matrix product on this CPU, the least of a few: processors without bf16 units emulate it slowly.
+    """Shortest time of a few matrix products on this CPU; processors without bf16 units emulate it slowly.
 
-    The first one does not count, because its code has to be made; and others may be at work on the same processor.
+    The first product is not timed, because its kernel is compiled then.
     """
     a, b = torch.ones(512, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
     a @ b
     times: list[float] = []
-    while len(times) < 2 or (len(times) < _TRIALS and sum(times) < _PATIENCE):
+    while len(times) < 2 or (len(times) < _TIMED_PRODUCTS and sum(times) < _TIMED_SECONDS):
         start = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - start)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from dragoman.config import EOS, ModelConfig, TrainConfig
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.allocator import is_out_of_memory, keep_freed_memory, remember_fewer_products
+from dragoman.runtime.allocator import is_out_of_memory, keep_freed_memory, limit_kernel_cache
 from dragoman.runtime.console import Report
 from dragoman.runtime.device import use_bf16
 from dragoman.text.batches import Batch, IdPairs
@@ -225,7 +225,7 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     Raises:
         DragomanError: memory is too small for a single sentence.
     """
-    remember_fewer_products()
+    limit_kernel_cache()
     keep_freed_memory()
     torch.manual_seed(config.seed)
     plain = replace(config, text=replace(config.text, subword_dropout=0.0))  # which takes next to no time

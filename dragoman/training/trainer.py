@@ -36,7 +36,7 @@ from dragoman.runtime.allocator import (
     give_back_memory,
     is_out_of_memory,
     keep_freed_memory,
-    remember_fewer_products,
+    limit_kernel_cache,
 )
 from dragoman.runtime.device import describe_device, describe_precision, use_bf16
 from dragoman.text.preprocess import PreparedText
@@ -86,7 +86,7 @@ class Trainer:
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out, self.model = Path(config.out), folder.model
         self.recorder = Recorder(None)
-        remember_fewer_products()
+        limit_kernel_cache()
         keep_freed_memory()
         state = load_state(self.out, processes.say)
         device = next(self.model.parameters()).device

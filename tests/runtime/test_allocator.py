@@ -175,13 +175,13 @@ print(kept, resident())
 # Megabytes in use after products of 500 shapes.
 PRODUCTS = """
 import ctypes, sys, torch
-from dragoman.runtime.allocator import remember_fewer_products
+from dragoman.runtime.allocator import limit_kernel_cache
 class Info(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in "arena a b c d e f used free g".split()]
 library = ctypes.CDLL(None)
 library.mallinfo2.restype = Info
 if sys.argv[1] == "few":
-    remember_fewer_products()
+    limit_kernel_cache()
 weight = torch.ones(64, 64, dtype=torch.bfloat16)
 for rows in range(1, 501):
     torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weight)
