@@ -16,20 +16,16 @@ from dragoman.config import BOS, PAD
 
 Sentence = Sequence[int] | NDArray[np.integer]
 """Ids."""
-MULTIPLE = 4
-"""Lengths are padded to multiples of this, so that few shapes occur: matrix kernels are compiled for each shape."""
+_MULTIPLE = 4  # lengths are padded to multiples, so that few shapes occur: kernels are compiled for each shape
 
 
 class IdPairs(Protocol):
-    """Sentence pairs as ids, such as a TokenStore has them."""
+    """Sentence pairs as ids, such as a TokenStore."""
 
-    @property
-    def source_lengths(self) -> NDArray[np.int64]:
-        """Subwords of each source sentence, EOS included, (N,)."""
-
-    @property
-    def target_lengths(self) -> NDArray[np.int64]:
-        """Subwords of each target sentence, EOS included, (N,)."""
+    source_lengths: NDArray[np.int64]
+    """Subwords of each source sentence, EOS included, (N,)."""
+    target_lengths: NDArray[np.int64]
+    """Subwords of each target sentence, EOS included, (N,)."""
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Ids of one source sentence, EOS included."""
@@ -98,7 +94,7 @@ def plan_epoch(
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))
-    source, target = _padded(source_lengths[shuffled]), _padded(target_lengths[shuffled])
+    source, target = padded_lengths(source_lengths[shuffled]), padded_lengths(target_lengths[shuffled])
     # A stable sort of shuffled sentences: neighbours are alike in length, but other ones in every epoch.
     order = np.lexsort((source, target))
     batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens, _whole_multiple)
@@ -108,11 +104,12 @@ def plan_epoch(
 def plan_in_order(lengths: NDArray[np.int64], batch_tokens: int) -> list[NDArray[np.int64]]:
     """Divide sentences into batches of similar length, longest first; for validation and translation."""
     order = np.argsort(-lengths, kind="stable")
-    return _cut(order, _padded(lengths[order]), batch_tokens, _rounded_down)
+    return _cut(order, padded_lengths(lengths[order]), batch_tokens, _rounded_down)
 
 
-def _padded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return -(-lengths // MULTIPLE) * MULTIPLE
+def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Lengths after padding: rounded up to a multiple of 4; (N,)."""
+    return -(-lengths // _MULTIPLE) * _MULTIPLE
 
 
 def _cut(
@@ -134,7 +131,7 @@ def _cut(
 
 
 def _whole_multiple(size: int) -> int:
-    return size - size % MULTIPLE if size > MULTIPLE else size
+    return size - size % _MULTIPLE if size > _MULTIPLE else size
 
 
 def _rounded_down(size: int) -> int:
@@ -161,7 +158,7 @@ def pad_right(sentences: Sequence[Sentence], limit: int | None = None) -> NDArra
         sentences: ids.
         limit: the number of positions that a model has; rounding up does not exceed it.
     """
-    longest = -(-max(map(len, sentences)) // MULTIPLE) * MULTIPLE
+    longest = -(-max(map(len, sentences)) // _MULTIPLE) * _MULTIPLE
     longest = longest if limit is None else max(min(longest, limit), *map(len, sentences), 0)
     padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):

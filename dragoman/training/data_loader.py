@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, TrainConfig, require
-from dragoman.text.batches import MULTIPLE, Batch, IdPairs, Sentence, collate, pack, plan_epoch
+from dragoman.text.batches import Batch, IdPairs, Sentence, collate, pack, padded_lengths, plan_epoch
 from dragoman.text.subwords import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
 from dragoman.training.run_state import Progress
@@ -71,7 +71,7 @@ class DataLoader:
     def largest_batches(self) -> list[Batch]:
         """The batch of the most tokens, and the one with the longest sentence."""
         plan, store = self._plan(epoch=0), self._store
-        lengths = -(-np.maximum(store.source_lengths, store.target_lengths) // MULTIPLE) * MULTIPLE  # as padded
+        lengths = padded_lengths(np.maximum(store.source_lengths, store.target_lengths))
         longest = np.array([lengths[indices].max() for indices in plan])
         tokens = longest * np.array([len(indices) for indices in plan])
         return [self._collate(plan[i]) for i in sorted({int(tokens.argmax()), int(longest.argmax())})]
