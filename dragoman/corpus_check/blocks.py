@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.corpus_check.issues import Example, excerpt
+from dragoman.corpus_check.issues import Example, Sighting, excerpt
 from dragoman.text.corpus import Corpus, Pair
 
 Mask = NDArray[np.bool_]
@@ -89,19 +89,12 @@ class Block:
         source, target = (np.fromiter(map(bool, lines), np.bool_, len(self)) for lines in self.stripped)
         return np.asarray(source & target)
 
-    def example(self, row: int, side: int | None = None, place: int = 0, remark: str = "") -> Example:
-        """Return a pair, or one side of it, as an example.
-
-        Args:
-            row: the pair, from 0 in the block.
-            side: 0 source, 1 target, None both.
-            place: a character of the side that must be seen.
-            remark: what is wrong.
-        """
-        paths = self.corpus.paths
-        sides = self.sides if side is None else (self.sides[side],)
-        texts = tuple(excerpt(lines.lines[row], place) for lines in sides)
-        return Example(str(paths[min(side or 0, len(paths) - 1)]), self.start + row + 1, texts, remark)
+    def example(self, sighting: Sighting) -> Example:
+        """Return the place of a sighting, with the line or the pair."""
+        paths, sides = self.corpus.paths, self.sides if sighting.side is None else (self.sides[sighting.side],)
+        texts = tuple(excerpt(side.lines[sighting.row], sighting.place) for side in sides)
+        path = paths[min(sighting.side or 0, len(paths) - 1)]
+        return Example(str(path), self.start + sighting.row + 1, texts, sighting.remark)
 
 
 def in_blocks(corpus: Corpus, pairs: Iterable[Pair], unreadable: Container[int] = ()) -> Iterator[Block]:

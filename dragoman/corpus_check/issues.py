@@ -6,9 +6,10 @@ import enum
 import re
 import textwrap
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +19,7 @@ Severity = Literal["error", "warning", "note"]
 """error: training would fail or learn something wrong; warning: translations will suffer; note: good to know."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+_MOST_DETAILS = 3
 
 
 class Flag(enum.IntFlag):
@@ -44,18 +46,16 @@ CLEANING_OPTIONS = {
 }
 """The training option that leaves out the pairs with a flag. Empty pairs are always left out."""
 
-_NO_FLAG = Flag(0)
-
 
 @dataclass(frozen=True)
 class Issue:
     """One kind of issue."""
 
     severity: Severity
-    advice: str
-    """What it means or what to do, in a sentence or two."""
-    flag: Flag = _NO_FLAG
-    """The flag that a training pair with this issue gets."""
+    cure: str
+    """What it means or what to do, as the beginning of a sentence that may name a training option."""
+    flag: Flag | None = None
+    """What a training pair with this issue is flagged with."""
     grave: float = 2.0
     """The share of the text's pairs from which a note becomes a warning, and a warning an error."""
     unit: Literal["lines", "pairs", "rows", "texts"] = "lines"
@@ -63,124 +63,99 @@ class Issue:
     unreadable: bool = False
     """Whether training stops at this issue."""
 
+    @property
+    def advice(self) -> str:
+        """One or two sentences about what to do."""
+        option = f", or train with {CLEANING_OPTIONS[self.flag]}" if self.flag in CLEANING_OPTIONS else ""
+        return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option}."
+
+
+_error, _note = partial(Issue, "error"), partial(Issue, "note")
+_fatal = partial(Issue, "error", unreadable=True)
+_characters, _language = (partial(Issue, "warning", flag=flag) for flag in (Flag.CHARACTERS, Flag.LANGUAGE))
 
 ISSUES: dict[str, Issue] = {
     # Files
-    "line counts differ": Issue("error",
-        "Training stops here. Align the files: line N of one must translate line N of the other.", unreadable=True),
-    "no pairs": Issue("error", "There is no text in these files.", unit="texts", unreadable=True),
-    "unknown form": Issue("error", "Training stops here. Nothing else was checked.", unit="texts", unreadable=True),
-    "not UTF-8 but UTF-16": Issue("error",
-        "Training stops here. Convert the file. Nothing else was checked.", unit="texts", unreadable=True),
-    "not UTF-8": Issue("error",
-        "Training stops here. Find out the encoding of the file and convert it, for example with "
-        "iconv -f cp1252 -t utf-8.", unreadable=True),
-    "row without a tab": Issue("error",
-        "Training stops here. Each row of a TSV is the source, a tab and the target: fix or remove these rows.",
-        unit="rows", unreadable=True),
-    "unreadable JSON": Issue("error", "Training stops here. Fix or remove these rows.", unit="rows", unreadable=True),
-    "spreadsheet quoting": Issue("warning",
-        "A spreadsheet put cells in quotes and doubled the quotes inside, and the model would learn that. Read the "
-        'table with csv.reader(file, "excel-tab") in Python and write it without quotes.', unit="rows"),
-    "odd number of columns": Issue("warning",
-        "Only the first two columns are read. A tab inside a sentence shifts the others: check these rows.",
-        unit="rows"),
-    "out of step": Issue("error",
-        "The two sides have slipped. Find the line that one side lacks near the place given.", unit="pairs"),
-    "unrelated lengths": Issue("error",
-        "Long sentences stand beside short ones as if by chance. Check whether these lines translate each other.",
-        unit="pairs"),
-    "byte-order mark": Issue("note", "Nothing to do: it is dropped at the start of a file."),
-    "Windows line ends": Issue("note", "Nothing to do: the carriage return at the end of a line is dropped."),
+    "line counts differ": _fatal("Align the files: line N of one must translate line N of the other"),
+    "no pairs": _fatal("There is no text in these files", unit="texts"),
+    "unknown form": _fatal("Nothing else was checked", unit="texts"),
+    "not UTF-8 but UTF-16": _fatal("Convert the file. Nothing else was checked", unit="texts"),
+    "not UTF-8": _fatal("Find out the encoding and convert the file, for example with iconv -f cp1252 -t utf-8"),
+    "row without a tab": _fatal("Each row must be the source, a tab and the target", unit="rows"),
+    "unreadable JSON": _fatal("Fix or remove these rows", unit="rows"),
+    "spreadsheet quoting": Issue(
+        "warning",
+        "The model would learn the quotes that a spreadsheet adds and doubles. Read the table with "
+        'csv.reader(file, "excel-tab") in Python and write it without them',
+        unit="rows",
+    ),
+    "odd number of columns": Issue("warning", "A tab inside a sentence cuts it: check these rows", unit="rows"),
+    "out of step": _error("Find the line that one side lacks near the place given", unit="pairs"),
+    "unrelated lengths": _error("Check whether these lines translate each other", unit="pairs"),
+    "byte-order mark": _note("Nothing to do: it is dropped"),
+    "Windows line ends": _note("Nothing to do: the carriage return at the end of a line is dropped"),
     # Characters
-    "byte-order mark inside": Issue("warning",
-        "Files were joined with their byte-order marks. Remove U+FEFF", Flag.CHARACTERS),
-    "carriage return inside": Issue("warning", "A line may be two. Split or remove these lines", Flag.CHARACTERS),
-    "NUL": Issue("warning",
-        "Zero bytes come from damaged or binary files, or from UTF-16. Remove these lines", Flag.CHARACTERS, grave=0.1),
-    "exotic line break": Issue("warning",
-        "Other programs may end a line here and lose the alignment. Replace these characters with spaces",
-        Flag.CHARACTERS),
-    "control character": Issue("warning", "Control characters are not text. Remove them", Flag.CHARACTERS),
-    "replacement character": Issue("warning",
-        "U+FFFD marks a letter lost in a conversion. Convert the original again", Flag.CHARACTERS),
-    "wrong encoding": Issue("warning",
-        "UTF-8 was read as Latin-1 or Windows-1252. Repair it with ftfy", Flag.CHARACTERS),
-    "Windows-1252 read as Latin-1": Issue("warning",
-        "Quotation marks, dashes and the like were lost in a conversion from Latin-1. Convert the original again with "
-        "iconv -f cp1252 -t utf-8", Flag.CHARACTERS),
-    "HTML entities or tags": Issue("note",
-        "The model learns them as words. If the text to translate has none, decode entities (html.unescape in Python) "
-        "and delete tags.", grave=0.001),
-    "private-use character": Issue("warning",
-        "These characters mean something in one font only. Replace them", Flag.CHARACTERS),
-    "invisible character": Issue("note",
-        "Zero-width and direction marks and soft hyphens are harmless if they are meant. Otherwise remove them."),
-    "tab": Issue("note", "Tabs are kept. Several in a line may be columns of a table."),
-    "not in NFC": Issue("note",
+    "byte-order mark inside": _characters("Files were joined with their byte-order marks. Remove U+FEFF"),
+    "carriage return inside": _characters("A line may be two. Split or remove these lines"),
+    "NUL": _characters("The files may be damaged, binary or UTF-16. Remove these lines", grave=0.1),
+    "exotic line break": _characters("Other programs may end a line here. Replace these characters with spaces"),
+    "control character": _characters("Remove these characters"),
+    "replacement character": _characters("U+FFFD marks a letter lost in a conversion. Convert the original again"),
+    "wrong encoding": _characters("UTF-8 was read as Latin-1 or Windows-1252. Repair the text with ftfy"),
+    "Windows-1252 read as Latin-1": _characters("Convert the original again with iconv -f cp1252 -t utf-8"),
+    "HTML entities or tags": _note(
+        "The model learns them as words. If the text to translate has none, decode or delete them", grave=0.001
+    ),
+    "private-use character": _characters("These mean something in one font only. Replace them"),
+    "invisible character": _note("Zero-width characters, direction marks and soft hyphens: remove them if not meant"),
+    "tab": _note("Tabs are kept. Several in a line may be columns of a table"),
+    "not in NFC": _note(
         "The same letter can be written in two ways, and these lines use the one that NFC replaces. Convert them with "
-        "uconv -x nfc, or train with --text.normalization nfkc.", grave=0.2),
-    "NFC and NFD mixed": Issue("note",
-        "The same word has two spellings in this text. Convert it with uconv -x nfc, or train with "
-        "--text.normalization nfkc.", grave=0.001),
+        "uconv -x nfc, or train with --text.normalization nfkc",
+        grave=0.2,
+    ),
+    "NFC and NFD mixed": _note(
+        "The same word has two spellings. Convert the text with uconv -x nfc, or train with --text.normalization nfkc",
+        grave=0.001,
+    ),
     # Pairs
-    "empty side": Issue("note",
-        "Nothing to do: training leaves these pairs out.", Flag.EMPTY, grave=0.02, unit="pairs"),
-    "source = target": Issue("note",
-        "Copies teach the model to leave text untranslated. Remove them", Flag.COPY, grave=0.005, unit="pairs"),
-    "both sides the same": Issue("error",
-        "The model would learn to copy. Check whether both sides were made from the same file.", unit="pairs"),
-    "short source = target": Issue("note",
-        "Nothing to do: names, numbers and single words are often the same in both languages.",
-        grave=0.25, unit="pairs"),
-    "length ratio": Issue("note",
-        "One side says far more than the other. Check these pairs", Flag.RATIO, grave=0.005, unit="pairs"),
-    "long line": Issue("note",
-        "Training leaves out lines of more than --text.max-length subwords: split long lines.", grave=0.02),
-    "very long line": Issue("warning",
-        "SentencePiece skips lines over 16,384 bytes, and training leaves them out: split them."),
-    "duplicate pair": Issue("note",
-        "A few do no harm; many give these sentences too much weight. Remove them",
-        Flag.DUPLICATE, grave=0.1, unit="pairs"),
-    "near-duplicate pair": Issue("note",
+    "empty side": _note("Nothing to do: training leaves these pairs out", Flag.EMPTY, 0.02, "pairs"),
+    "source = target": _note("The model learns to leave text untranslated. Remove copies", Flag.COPY, 0.005, "pairs"),
+    "both sides the same": _error("Check whether both sides were made from the same file", unit="pairs"),
+    "short source = target": _note("Nothing to do: names and numbers are often the same", grave=0.25, unit="pairs"),
+    "length ratio": _note("One side says far more than the other. Check these pairs", Flag.RATIO, 0.005, "pairs"),
+    "long line": _note("Training leaves out lines of more than --text.max-length subwords: split them", grave=0.02),
+    "very long line": Issue("warning", "SentencePiece skips lines over 16,384 bytes, and so does training: split them"),
+    "duplicate pair": _note("Many give these sentences too much weight. Remove them", Flag.DUPLICATE, 0.1, "pairs"),
+    "near-duplicate pair": _note(
         "They differ only in case, digits, spaces and punctuation. If there are many, remove them",
-        Flag.NEAR_DUPLICATE, grave=0.25, unit="pairs"),
-    "also in held-out text": Issue("warning",
-        "Scores would be too high. Remove these pairs from the training text", Flag.OVERLAP, grave=0.5, unit="pairs"),
-    "almost in held-out text": Issue("note",
-        "They differ from a held-out pair only in case, digits, spaces and punctuation: scores are slightly too high.",
-        grave=0.01, unit="pairs"),
-    "also in validation text": Issue("warning",
-        "The test text is not independent of the choices made by validation. Remove these pairs from one of the two.",
-        grave=0.5, unit="pairs"),
-    "source in held-out text": Issue("note",
-        "The same source with another translation. `dragoman split` keeps a sentence and its translations together.",
-        grave=0.01, unit="pairs"),
-    "target in held-out text": Issue("note",
-        "Another source with the same translation, which the model learns to write. `dragoman split` leaves these out.",
-        grave=0.01, unit="pairs"),
+        Flag.NEAR_DUPLICATE,
+        0.25,
+        "pairs",
+    ),
+    "also in held-out text": Issue(
+        "warning", "Scores would be too high. Remove these pairs from the training text", Flag.OVERLAP, 0.5, "pairs"
+    ),
+    "almost in held-out text": _note(
+        "They differ from a held-out pair only in case, digits, spaces and punctuation", grave=0.01, unit="pairs"
+    ),
+    "also in validation text": Issue("warning", "Remove these pairs from one of the two", grave=0.5, unit="pairs"),
+    "source in held-out text": _note(
+        "The same source with another translation: `dragoman split` keeps them together", grave=0.01, unit="pairs"
+    ),
+    "target in held-out text": _note(
+        "Another source with the same translation: `dragoman split` leaves these out", grave=0.01, unit="pairs"
+    ),
     # Languages
-    "wrong script": Issue("warning", "Most letters are not of the language's script. Check these lines", Flag.LANGUAGE),
-    "language of the other side": Issue("warning",
-        "This text was left untranslated, judging by its letters. Check these lines", Flag.LANGUAGE),
-    "third language": Issue("warning", "This text is in neither language. Check these lines", Flag.LANGUAGE),
-    "sides swapped": Issue("warning", "Source and target are swapped. Swap them back", Flag.LANGUAGE, unit="pairs"),
-    "text the wrong way round": Issue("error",
-        "The source file is in the target language and the other way round. Swap --source and --target, or the files.",
-        unit="pairs"),
-    "unexpected language": Issue("warning",
-        "A side is mostly in another language than its code says. Check that file and code belong together."),
-    "unexpected script": Issue("warning",
-        "A side is mostly in a script other than its code says. Name the script (sr-Latn), or check the file."),
-}  # fmt: skip
+    "wrong script": _language("Most letters are not of the language's script. Check these lines"),
+    "language of the other side": _language("The text seems to be untranslated. Check these lines"),
+    "third language": _language("The text seems to be in neither language. Check these lines"),
+    "sides swapped": _language("Source and target are swapped. Swap them back", unit="pairs"),
+    "text the wrong way round": _error("Swap --source and --target, or the files", unit="pairs"),
+    "unexpected language": Issue("warning", "Check that file and language code belong together"),
+    "unexpected script": Issue("warning", "Name the script in the code, such as sr-Latn, or check the file"),
+}
 """All issues by name. The names are stable: programs may rely on them."""
-
-
-def advice_of(kind: str) -> str:
-    """Return what to do about an issue, with the training option that leaves such pairs out."""
-    issue = ISSUES[kind]
-    option = CLEANING_OPTIONS.get(issue.flag)
-    return f"{issue.advice}, or train with {option}." if option else issue.advice
 
 
 @dataclass(frozen=True)
@@ -196,28 +171,89 @@ class Example:
     """What exactly is wrong, such as "U+0000 at character 17"."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Finding:
-    """One issue of one text: how often it was found, and where."""
+    """An issue of a text: how often it was found, and where."""
 
     reason: str
     """The name of the issue."""
-    severity: Severity
-    text: str
+    text: str = ""
     """training, validation or test."""
-    count: int
-    share: float
-    """The count as a share of the text's pairs, 0 to 1."""
-    unit: str
-    """What is counted: lines, pairs, rows or texts."""
-    examples: tuple[Example, ...]
-    advice: str
-    detail: str = ""
-    """A sentence about the whole text."""
+    pairs: int = 0
+    """Pairs of that text."""
+    count: int = 0
+    examples: list[Example] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+    """Sentences about the whole text."""
+
+    @property
+    def share(self) -> float:
+        """The count as a share of the pairs, 0 to 1."""
+        return min(self.count / self.pairs, 1.0) if self.pairs else 1.0
+
+    @property
+    def severity(self) -> Severity:
+        """The severity of the issue, or the next one if it is frequent."""
+        issue = ISSUES[self.reason]
+        return SEVERITIES[max(SEVERITIES.index(issue.severity) - (self.share >= issue.grave), 0)]
+
+    @property
+    def unit(self) -> str:
+        """What is counted: lines, pairs, rows or texts."""
+        return ISSUES[self.reason].unit
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return ISSUES[self.reason].advice
+
+    @property
+    def detail(self) -> str:
+        """The first sentences about the whole text."""
+        return " ".join(self.details[:_MOST_DETAILS]) + (" …" if len(self.details) > _MOST_DETAILS else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON takes it."""
-        return asdict(self)
+        names = ("reason", "severity", "text", "count", "share", "unit", "advice", "detail")
+        return {name: getattr(self, name) for name in names} | {"examples": [asdict(place) for place in self.examples]}
+
+
+class Tally(dict[str, Finding]):
+    """Findings by issue, with the first examples of each."""
+
+    def __init__(self, limit: int) -> None:
+        """Keep at most so many examples of each issue."""
+        super().__init__()
+        self.limit = limit
+
+    def __missing__(self, kind: str) -> Finding:
+        self[kind] = Finding(kind)
+        return self[kind]
+
+    def add(self, kind: str, count: int = 1, detail: str = "", examples: Iterable[Example] = ()) -> None:
+        """Count an issue, and take as many of the examples as there is room for."""
+        finding = self[kind]
+        finding.count += count
+        finding.details += [detail] if detail else []
+        finding.examples += islice(examples, max(self.limit - len(finding.examples), 0))
+
+    def drop(self, *kinds: str) -> None:
+        """Forget some issues."""
+        for kind in kinds:
+            self.pop(kind, None)
+
+    def finish(self, text: str, pairs: int) -> list[Finding]:
+        """Return the findings of a text that has so many pairs."""
+        found = [finding for finding in self.values() if finding.count]
+        for finding in found:
+            finding.text, finding.pairs = text, pairs
+        return found
+
+    def merge(self, other: Tally) -> None:
+        """Add what another tally has counted."""
+        for kind, finding in other.items():
+            self.add(kind, finding.count, examples=finding.examples)
+            self[kind].details += finding.details
 
 
 class Sighting(NamedTuple):
@@ -230,55 +266,6 @@ class Sighting(NamedTuple):
     place: int = 0
     """The character at fault, from 0."""
     remark: str = ""
-
-
-@dataclass
-class Record:
-    """What is known of one issue in one text."""
-
-    count: int = 0
-    examples: list[Example] = field(default_factory=list)
-    details: list[str] = field(default_factory=list)
-    """Sentences about the whole text."""
-
-
-class Tally:
-    """Counts issues and keeps the first examples of each."""
-
-    def __init__(self, limit: int) -> None:
-        """Keep at most so many examples of each issue."""
-        self.limit = limit
-        self.records: defaultdict[str, Record] = defaultdict(Record)
-
-    def add(self, kind: str, count: int = 1, detail: str = "", examples: Iterable[Example] = ()) -> None:
-        """Count an issue, and keep the examples for which there is room."""
-        record = self.records[kind]
-        record.count += count
-        record.details += [detail] if detail else []
-        record.examples += islice(examples, max(self.limit - len(record.examples), 0))
-
-    def wants_example(self, kind: str) -> bool:
-        """Whether there is room for another example of an issue."""
-        return len(self.records[kind].examples) < self.limit
-
-    def merge(self, other: Tally) -> None:
-        """Add what another tally has counted."""
-        for kind, record in other.records.items():
-            self.add(kind, record.count, examples=record.examples)
-            self.records[kind].details += record.details
-
-    def findings(self, text: str, pairs: int) -> Iterator[Finding]:
-        """Yield a finding for every issue of a text that has so many pairs, unreadable ones included."""
-        for kind, record in self.records.items():
-            if not record.count:
-                continue
-            issue, share = ISSUES[kind], min(record.count / pairs, 1.0) if pairs else 1.0
-            severity = SEVERITIES[max(SEVERITIES.index(issue.severity) - (share >= issue.grave), 0)]
-            shown = max(self.limit, 1)
-            detail = " ".join(record.details[:shown]) + (" …" if len(record.details) > shown else "")
-            yield Finding(
-                kind, severity, text, record.count, share, issue.unit, tuple(record.examples), advice_of(kind), detail
-            )
 
 
 # ---- showing text
@@ -310,8 +297,6 @@ def code_point(character: str) -> str:
 
 # ---- the report
 
-_INDENT = "    "
-
 
 def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: int = 80) -> str:
     """Return the report for people: a summary, then every finding with its places and what to do.
@@ -328,39 +313,27 @@ def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: 
     lines = textwrap.wrap(f"Examined {pairs}: {counts or 'no issues found'}.", width)
     for finding in findings:
         text = f"{finding.text} " if len(sizes) > 1 else ""
-        count = f"{text}{_count(finding.count, finding.unit.removesuffix('s'))}{_share(finding)}"
+        share = f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"
+        count = f"{text}{_count(finding.count, finding.unit.removesuffix('s'))}"
+        count += share if finding.share < 0.9995 and finding.unit != "texts" else ""
         title = f"{finding.severity.upper()}  {finding.reason}: {count}"
-        lines += ["", *textwrap.wrap(title, width, subsequent_indent=_INDENT)]
-        for sentence in filter(None, (finding.detail, finding.advice)):
-            lines += _indented(sentence, width, _INDENT)
+        lines += ["", *textwrap.wrap(title, width, subsequent_indent="    ")]
+        lines += _indented(finding.detail, width, 4) + _indented(finding.advice, width, 4)
         for example in finding.examples:
-            lines += _render_example(example, width)
+            place = f"    {example.file}:{example.line}"
+            fits = cell_len(f"{place}  {example.remark}") <= width
+            lines += [f"{place}  {example.remark}".rstrip()] if fits else [place, *_indented(example.remark, width, 8)]
+            shown = [f"      | {text}" for text in example.texts]
+            lines += [text if cell_len(text) <= width else chop_cells(text, width - 1)[0] + "…" for text in shown]
     return "\n".join(lines)
 
 
-def _render_example(example: Example, width: int) -> Iterator[str]:
-    place = f"{_INDENT}{example.file}:{example.line}"
-    if example.remark and cell_len(f"{place}  {example.remark}") <= width:
-        yield f"{place}  {example.remark}"
-    else:
-        yield place
-        yield from _indented(example.remark, width, _INDENT * 2)
-    for text in example.texts:
-        line = f"{_INDENT}  | {text}"
-        yield line if cell_len(line) <= width else chop_cells(line, width - 1)[0] + "…"
-
-
-def _indented(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+def _indented(text: str, width: int, indent: int) -> list[str]:
+    return [
+        " " * indent + line
+        for line in textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False)
+    ]
 
 
 def _count(number: int, unit: str) -> str:
     return f"{number:,} {unit}{'' if number == 1 else 's'}"
-
-
-def _share(finding: Finding) -> str:
-    if finding.share >= 0.9995 or finding.unit == "texts":
-        return ""
-    return f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"

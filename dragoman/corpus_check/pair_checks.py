@@ -14,15 +14,8 @@ from numpy.typing import NDArray
 from dragoman.corpus_check.blocks import Block, Mask, Side
 from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.issues import Sighting
-from dragoman.corpus_check.language_id import (
-    SCRIPTS,
-    LetterModel,
-    Sample,
-    foreign_language,
-    names_of,
-    needs_direction_marks,
-    script_table,
-)
+from dragoman.corpus_check.language_id import LetterModel, Sample, foreign_language
+from dragoman.corpus_check.scripts import SCRIPTS, names_of, needs_direction_marks, script_table
 
 LONG_CHARACTERS = 1000
 TOO_LONG_BYTES = 16_384

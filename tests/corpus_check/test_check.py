@@ -305,14 +305,14 @@ def test_the_dictionary_has_all_that_the_report_says(clean: list[Pair], tmp_path
     }  # fmt: skip
     (nul,) = (f for f in content["findings"] if f["reason"] == "NUL")
     assert nul["severity"] == "warning"
-    assert nul["examples"] == (
+    assert nul["examples"] == [
         {
             "file": str(tmp_path / "train.en"),
             "line": PLACE + 1,
             "texts": ("a<U+0000>b",),
             "remark": "U+0000 at character 2",
         },
-    )
+    ]
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from dragoman.corpus_check.issues import (
     Finding,
     Flag,
     Tally,
-    advice_of,
     excerpt,
     render_report,
     visible,
@@ -31,8 +30,9 @@ PLACES = [Example("a.en", line, ("text",)) for line in range(1, 6)]
 
 @pytest.mark.parametrize("kind", ISSUES)
 def test_advice_is_a_sentence_and_names_options_that_exist(kind: str) -> None:
-    advice = advice_of(kind)
+    advice = ISSUES[kind].advice
     assert advice.endswith(".")
+    assert not advice.endswith("..")
     groups = {"clean": CleaningConfig, "text": TextConfig}
     for group, name in re.findall(r"--(\w+)\.([\w-]+)", advice):
         assert name.replace("-", "_") in {field.name for field in fields(groups[group])}
@@ -50,27 +50,30 @@ def test_issues_that_stop_training_are_errors() -> None:
     assert all(issue.severity == "error" for issue in ISSUES.values() if issue.unreadable)
 
 
-def test_a_tally_counts_all_and_keeps_the_first_examples_and_as_many_details() -> None:
+def test_a_tally_counts_all_and_keeps_the_first_examples() -> None:
     tally, other = Tally(3), Tally(3)
     tally.add("NUL", 2, examples=PLACES[:2])
-    assert tally.wants_example("NUL")
     other.add("NUL", 3, "Something about the whole.", PLACES[2:])
-    other.add("tab", 0)
     tally.merge(other)
-    (finding,) = tally.findings("training", 50)
-    assert (finding.count, finding.share, finding.examples) == (5, 0.1, tuple(PLACES[:3]))
+    tally.add("tab", 0)
+    tally.add("empty side")
+    tally.drop("empty side", "source = target")
+    (finding,) = tally.finish("training", 50)
+    assert (finding.count, finding.share, finding.examples) == (5, 0.1, PLACES[:3])
     assert (finding.detail, finding.text, finding.unit) == ("Something about the whole.", "training", "lines")
-    assert json.loads(json.dumps(finding.to_dict()))["examples"][0]["line"] == 1
+    assert json.loads(json.dumps(finding.to_dict())) == {
+        "reason": "NUL", "severity": "error", "text": "training", "count": 5, "share": 0.1, "unit": "lines",
+        "advice": ISSUES["NUL"].advice, "detail": "Something about the whole.",
+        "examples": [{"file": "a.en", "line": n, "texts": ["text"], "remark": ""} for n in (1, 2, 3)],
+    }  # fmt: skip
     for number in range(4):
         other.add("tab", 1, f"Detail {number}.")
-    assert [f.detail for f in other.findings("test", 9) if f.reason == "tab"] == ["Detail 0. Detail 1. Detail 2. …"]
+    assert other["tab"].detail == "Detail 0. Detail 1. Detail 2. …"
 
 
 def test_a_note_becomes_a_warning_from_its_share_on() -> None:
     for count, severity in ((9, "note"), (10, "warning")):
-        tally = Tally(0)
-        tally.add("duplicate pair", count)
-        assert [finding.severity for finding in tally.findings("training", 100)] == [severity]
+        assert Finding("duplicate pair", pairs=100, count=count).severity == severity
 
 
 @given(st.text())
@@ -100,16 +103,13 @@ def test_an_excerpt_shows_the_place() -> None:
 REMARK = "120 against 3 characters, and some more to say about that"
 LONG = Finding(
     "length ratio",
-    "warning",
     "training",
+    38_000,
     1234,
-    0.0321,
-    "pairs",
-    (Example("train.en", 17, ("日本語の文" * 30, "word " * 40), REMARK), Example("train.en", 18, ("a", "b"), "short")),
-    "One sentence of advice that is long enough to be broken into lines, with --clean.ratio in it.",
-    "A detail about the whole.",
+    [Example("train.en", 17, ("日本語の文" * 30, "word " * 40), REMARK), Example("train.en", 18, ("a", "b"), "short")],
+    ["A detail about the whole that is long enough to be broken into lines, with --clean.ratio in it."],
 )
-NOTE = Finding("tab", "note", "validation", 1, 0.0001, "lines", (Example("valid.en", 3, ("a<U+0009>b",)),), "Advice.")
+NOTE = Finding("tab", "validation", 5000, 1, [Example("valid.en", 3, ("a<U+0009>b",))])
 
 
 @pytest.mark.parametrize("width", [40, 80, 132])
@@ -138,5 +138,5 @@ def test_a_report_without_findings() -> None:
 
 
 def test_the_share_is_left_out_if_it_is_all() -> None:
-    whole = Finding("x", "error", "training", 5, 1.0, "pairs", (), "Advice.")
-    assert "ERROR  x: 5 pairs\n" in render_report([whole], {"training": 5})
+    whole = Finding("out of step", "training", 5, 5)
+    assert "ERROR  out of step: 5 pairs\n" in render_report([whole], {"training": 5})
