@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dragoman.corpus_check.blocks import Block, in_blocks
 from dragoman.corpus_check.characters import count_composed
-from dragoman.corpus_check.duplicates import HeldOut, Keys, PairKeys, contains, find_repeats
+from dragoman.corpus_check.duplicates import Keys, contains, find_repeats, hash_pairs, hash_text
 from dragoman.corpus_check.issues import (
     ISSUES,
     SEVERITIES,
@@ -115,7 +115,7 @@ def examine_text(
             return Diagnosis(tally.finish(name, 1), 0, {}, np.zeros(0, np.uint16))
     training = texts["training"]
     usual = training.usual()
-    held_out = {name: text.hashes() for name, text in texts.items() if name != "training"}
+    held_out = {name: hash_text(text.blocks()) for name, text in texts.items() if name != "training"}
     flags = training.check(usual, held_out, progress)
     for name in held_out:
         others = {other: held for other, held in held_out.items() if (other, name) == ("validation", "test")}
@@ -284,16 +284,16 @@ class _Text:
         letters = LetterModel(self.sample.without_third_language(familiar[0] | familiar[1]), distinct)
         return Usual(codes, (familiar[0], familiar[1]), (scripts[0], scripts[1]), letters, *usual_ratio(self.sample))
 
-    def hashes(self) -> HeldOut:
-        """Hash the pairs, to find them in another text."""
-        return HeldOut(block for part in self.parts for block in part.blocks())
+    def blocks(self) -> Iterator[Block]:
+        """Read the pairs again."""
+        return chain.from_iterable(part.blocks() for part in self.parts)
 
-    def check(self, usual: Usual, held_out: dict[str, HeldOut], progress: Progress) -> Flags:
+    def check(self, usual: Usual, held_out: dict[str, dict[str, Keys]], progress: Progress) -> Flags:
         """Look at every pair; returns its flags.
 
         Args:
             usual: what is usual in the training text.
-            held_out: the texts that this one must not contain. Training text must not contain a pair twice either.
+            held_out: the hashes of the texts that this one must not contain. Training text must not repeat a pair either.
             progress: called now and then.
         """
         training = self.name == "training"
@@ -306,9 +306,9 @@ class _Text:
                 first, end = start + block.start, start + block.start + len(block)
                 sightings = [*check_pairs(block, usual)]
                 if training or held_out:
-                    keys = PairKeys(block)
+                    keys = hash_pairs(block)
                     sightings += _find_held_out(keys, held_out) if training else _find_shared(keys, held_out)
-                    hashes[:, first:end] = (keys.pairs, keys.letters) if training else 0
+                    hashes[:, first:end] = (keys["pairs"], keys["letters"]) if training else 0
                 for sighting in sightings:
                     flags[first + sighting.row] |= np.uint16(ISSUES[sighting.kind].flag or 0)
                 part.note(block, sightings)
@@ -343,7 +343,7 @@ class _Text:
             self.tally.add(kind, 0, examples=[replace(places[number], remark=remark)])
 
 
-def _find_held_out(keys: PairKeys, held_out: dict[str, HeldOut]) -> Iterator[Sighting]:
+def _find_held_out(keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]]) -> Iterator[Sighting]:
     """Find the training pairs that are also held out; each counts once, by how much of it is."""
     found: set[int] = set()
     for kind, name in (
@@ -352,7 +352,7 @@ def _find_held_out(keys: PairKeys, held_out: dict[str, HeldOut]) -> Iterator[Sig
         ("source in held-out text", "sources"),
         ("target in held-out text", "targets"),
     ):
-        here = {text: contains(getattr(known, name), getattr(keys, name)) for text, known in held_out.items()}
+        here = {text: contains(known[name], keys[name]) for text, known in held_out.items()}
         rows = {row for mask in here.values() for row in np.flatnonzero(mask).tolist()} - found
         found |= rows
         for row in sorted(rows):
@@ -360,10 +360,10 @@ def _find_held_out(keys: PairKeys, held_out: dict[str, HeldOut]) -> Iterator[Sig
             yield Sighting(kind, row, remark=f"in the {texts} text")
 
 
-def _find_shared(keys: PairKeys, held_out: dict[str, HeldOut]) -> Iterator[Sighting]:
+def _find_shared(keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]]) -> Iterator[Sighting]:
     """Find the test pairs that are also validation pairs."""
     for known in held_out.values():
-        for row in np.flatnonzero(contains(known.pairs, keys.pairs)).tolist():
+        for row in np.flatnonzero(contains(known["pairs"], keys["pairs"])).tolist():
             yield Sighting("also in validation text", row)
 
 

@@ -22,35 +22,52 @@ Keys = NDArray[np.uint64]
 _NO_LETTERS = bytes(code for code in range(128) if chr(code) not in string.ascii_letters + "\n")
 
 
-class PairKeys:
-    """Hashes of the pairs of a block; pairs with an empty side are not compared."""
+def hash_pairs(block: Block) -> dict[str, Keys]:
+    """Hash the pairs of a block with text on both sides, independently of how accents are written.
 
-    def __init__(self, block: Block) -> None:
-        """Hash the pairs."""
-        letters = [letters_of(side) for side in block.sides]
-        has_letters = np.fromiter(map(bool, letters[0]), np.bool_) & np.fromiter(map(bool, letters[1]), np.bool_)
-        self.pairs = _hash(zip(*block.stripped, strict=True), block.has_text)
-        """Of both sides, without surrounding whitespace and independent of how accents are written."""
-        self.letters = _hash(zip(*letters, strict=True), block.has_text & has_letters)
-        """Of the letters alone, in lower case."""
-        self.sources = _hash(block.stripped[0], block.has_text)
-        self.targets = _hash(block.stripped[1], block.has_text)
+    Returns:
+        "pairs": hashes of both sides without surrounding whitespace; "letters": of their letters in lower case, if both
+        sides have letters; "sources" and "targets": of one side. Each (n,).
+    """
+    letters = [letters_of(side) for side in block.sides]
+    has_letters = np.array([bool(source and target) for source, target in zip(*letters, strict=True)], np.bool_)
+    return {
+        "pairs": _hash(zip(*block.stripped, strict=True), block.has_text),
+        "letters": _hash(zip(*letters, strict=True), block.has_text & has_letters),
+        "sources": _hash(block.stripped[0], block.has_text),
+        "targets": _hash(block.stripped[1], block.has_text),
+    }
 
 
-class HeldOut:
-    """The hashes of the validation or test pairs, sorted, to find them in the training text."""
+def hash_text(blocks: Iterable[Block]) -> dict[str, Keys]:
+    """Return all the hashes of a text as for hash_pairs, but sorted and each once."""
+    parts = [hash_pairs(block) for block in blocks]
+    names = ("pairs", "letters", "sources", "targets")
+    united = {name: np.concatenate([np.zeros(1, np.uint64), *(part[name] for part in parts)]) for name in names}
+    return {name: np.unique(keys)[1:] for name, keys in united.items()}
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
-        """Hash the pairs of all blocks."""
-        found = [PairKeys(block) for block in blocks]
-        self.pairs = _unique(keys.pairs for keys in found)
-        self.letters = _unique(keys.letters for keys in found)
-        self.sources = _unique(keys.sources for keys in found)
-        self.targets = _unique(keys.targets for keys in found)
+
+def contains(known: Keys, keys: Keys) -> Mask:
+    """Return which of the keys are among the known ones, which are sorted."""
+    if not known.size:
+        return np.zeros(len(keys), np.bool_)
+    places = np.minimum(np.searchsorted(known, keys), known.size - 1)
+    return np.asarray(known[places] == keys)
+
+
+def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the indices of all keys that occurred before, in order, and for each the index of the first one."""
+    order = np.argsort(keys, kind="stable")
+    order = order[np.searchsorted(keys, 1, sorter=order) :]
+    fresh = np.ones(len(order), np.bool_)
+    fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+    later, first = order[~fresh], order[fresh][np.cumsum(fresh)[~fresh] - 1]
+    by_place = np.argsort(later)
+    return later[by_place], first[by_place]
 
 
 def letters_of(side: Side) -> list[str]:
-    """Return the letters of each line in normal form C and lower case, to find lines that are nearly the same."""
+    """Return the letters of each line in normal form C and lower case."""
     side = side if side.is_nfc else Side(side.composed)
     if side.ascii:
         return side.text.lower().encode().translate(None, _NO_LETTERS).decode().split("\n")[:-1]
@@ -69,31 +86,6 @@ def folding() -> NDArray[np.int32]:
     table[0xE0000:] = 0  # tags, variation selectors, private use
     table[ord("\n")] = ord("\n")
     return table
-
-
-def contains(known: Keys, keys: Keys) -> Mask:
-    """Return which of the keys are among the known ones, which are sorted."""
-    if not known.size:
-        return np.zeros(len(keys), np.bool_)
-    places = np.minimum(np.searchsorted(known, keys), known.size - 1)
-    return np.asarray(known[places] == keys)
-
-
-def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of all keys that occurred before, in order, and for each the index of the first one."""
-    order = np.argsort(keys, kind="stable")
-    order = order[np.searchsorted(keys, 1, sorter=order) :]
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = keys[order[1:]] != keys[order[:-1]]
-    first = order[fresh][np.cumsum(fresh)[~fresh] - 1]
-    later = order[~fresh]
-    by_place = np.argsort(later)
-    return later[by_place], first[by_place]
-
-
-def _unique(parts: Iterable[Keys]) -> Keys:
-    keys = np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
-    return keys[keys > 0]
 
 
 def _hash(texts: Iterable[object], compared: Mask) -> Keys:

@@ -151,10 +151,10 @@ def _judge_letters(block: Block, number: int, judged: Mask, usual: Usual) -> tup
     placed, third = set(np.flatnonzero(misplaced).tolist()), dict[int, str]()
     for row in np.flatnonzero(usual.letters.strange(fit, number) & judged & ~misplaced).tolist():
         language = foreign_language(side.lines[row], usual.familiar[number])
-        if language and language not in usual.familiar[1 - number]:
-            third[row] = language
-        elif language and fit.means[1 - number, row] > fit.means[number, row]:
+        if language in usual.familiar[1 - number]:
             placed.add(row)
+        elif language:
+            third[row] = language
     return placed, third
 
 

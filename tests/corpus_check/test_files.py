@@ -142,7 +142,7 @@ def test_several_corpora_in_a_row_in_any_format(kind: str, clean: list[Pair], tm
     assert f"{tmp_path / 'first'}.en, line 4" in str(diagnosis.to_dict())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)),
     st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)),
