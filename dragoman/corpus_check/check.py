@@ -293,7 +293,7 @@ class _Text:
 
         Args:
             usual: what is usual in the training text.
-            held_out: the hashes of the texts that this one must not contain. Training text is also checked for duplicates.
+            held_out: the hashes of the texts that this one must not contain.
             progress: called now and then.
         """
         training = self.name == "training"
