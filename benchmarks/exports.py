@@ -31,11 +31,10 @@ from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
-from dragoman.interop.backends import CTranslate2Side, HuggingFaceSide, OnnxSide
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.parity import OtherSide, Parity, Sample, prove
+from dragoman.interop.parity import Backend, Parity, prove
+from dragoman.interop.sample import Sample
 from dragoman.text.corpus import read_pairs
-from dragoman.text.subwords import Vocabulary
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "benchmarks" / "results" / "exports.json"
@@ -45,30 +44,30 @@ from tests.small_models import LINES, TARGETS, kinds, small_model  # noqa: E402
 
 FACTS = ("training pairs", "steps", "minutes", "seed")
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
-Write = Callable[[ModelFolder, Path], OtherSide]
+Write = Callable[[ModelFolder, Path], Backend]
 
 
 def to_ctranslate2(quantization: str = "float32") -> Write:
     """Export to CTranslate2 with this quantization."""
 
-    def write(loaded: ModelFolder, folder: Path) -> OtherSide:
+    def write(loaded: ModelFolder, folder: Path) -> Backend:
         ctranslate2.write_model(loaded, folder, quantization)
         (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
-        return CTranslate2Side(folder, Vocabulary.load(folder), loaded.model.config, quantization == "float32")
+        return ctranslate2.CTranslate2Backend(folder, loaded.model.config, quantization == "float32")
 
     return write
 
 
-def to_huggingface(loaded: ModelFolder, folder: Path) -> OtherSide:
+def to_huggingface(loaded: ModelFolder, folder: Path) -> Backend:
     """Export to Hugging Face."""
     huggingface.write_model(loaded, folder)
-    return HuggingFaceSide(folder)
+    return huggingface.HuggingFaceBackend(folder)
 
 
-def to_onnx(loaded: ModelFolder, folder: Path) -> OtherSide:
+def to_onnx(loaded: ModelFolder, folder: Path) -> Backend:
     """Export to ONNX."""
     onnx.write_model(loaded, folder)
-    return OnnxSide(folder, Vocabulary.load(folder))
+    return onnx.OnnxBackend(folder)
 
 
 GRID: dict[str, tuple[Write, dict[str, Any]]] = {

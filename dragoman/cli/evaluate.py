@@ -16,7 +16,7 @@ from dragoman.config import DragomanError
 from dragoman.corpus_check.check import find_reversed
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
-from dragoman.exported import not_for_reports
+from dragoman.exported import files_of_model
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import checksum, prepare_reports, write_atomically
 from dragoman.text.corpus import Corpus, locate, read_pairs
@@ -27,7 +27,7 @@ def evaluate(config: EvaluateConfig) -> int:
     translator = open_translator(config)
     direction = translator.direction
     corpora = [locate(text, direction.source, direction.target) for text in config.test]
-    read = [*(path for corpus in corpora for path in corpus.paths), *not_for_reports(Path(config.folder))]
+    read = [*(path for corpus in corpora for path in corpus.paths), *files_of_model(Path(config.folder))]
     prepare_reports({"--json": config.json, "--markdown": config.markdown}, read)
     pairs, name = list(read_pairs(config.test, direction.source, direction.target)), ", ".join(config.test)
     if not pairs:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from dragoman.cli.options import FiguresConfig, InspectConfig
-from dragoman.exported import not_for_reports
+from dragoman.exported import files_of_model
 from dragoman.figures.gallery import save_attention, save_gallery
 from dragoman.inference.translator import Translator
 from dragoman.inspection import evidence
@@ -24,7 +24,7 @@ _PAGE = "inspection.html"
 def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
     out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
-    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, not_for_reports(Path(config.folder)))
+    prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, files_of_model(Path(config.folder)))
     page, record, arrays = (Path(name) if name else None for name in (out, config.json, config.npz))
     if config.png:
         make_folder(Path(config.png))

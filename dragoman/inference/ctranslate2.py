@@ -11,7 +11,7 @@ import torch
 
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
-from dragoman.exported import exported_to, read_description
+from dragoman.exported import read_description
 from dragoman.inference.rules import LengthPenalty, length_limits
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.workers import available_cores
@@ -193,7 +193,7 @@ def choose_engine(folder: Path, asked: EngineName) -> EngineName:
     Raises:
         ConfigError: the folder is not for the engine asked for.
     """
-    exported = (folder / MODEL_FILE).is_file() or exported_to(folder) == "ctranslate2"
+    exported = (folder / MODEL_FILE).is_file()
     if asked == "ctranslate2" and not exported:
         cure = f"dragoman export {folder} --to ctranslate2 --out …"
         raise ConfigError(f"{folder}: not a CTranslate2 folder (it has no {MODEL_FILE}); make one with {cure}")
@@ -216,10 +216,10 @@ def load_exported(
     Raises:
         DragomanError: part of it is missing or damaged, or CTranslate2 is not installed.
     """
-    direction, config = read_description(folder, verify=True)
+    description = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)
     device = device if device.type == "cuda" else CPU
     threads = torch.get_num_threads() if device.type == "cpu" else 1
     workers = min(workers or threads, available_cores())
-    engine = CTranslate2Engine(folder, vocabulary, config, workers, max(1, threads // workers), device)
-    return engine, vocabulary, direction
+    engine = CTranslate2Engine(folder, vocabulary, description.config, workers, max(1, threads // workers), device)
+    return engine, vocabulary, description.direction

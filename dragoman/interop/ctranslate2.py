@@ -2,6 +2,8 @@
 
 The folder runs with `ctranslate2.Translator` and SentencePiece alone: it holds CTranslate2's files (config.json,
 model.bin and the vocabularies) and the subword models.
+
+Shapes: T target length.
 """
 
 from __future__ import annotations
@@ -11,28 +13,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import ModelConfig
+from dragoman.config import ModelConfig, SearchConfig
+from dragoman.inference.ctranslate2 import CTranslate2Engine
+from dragoman.interop.parity import Array, SubwordTokenizer
 from dragoman.model.embedding import sinusoids
 from dragoman.runtime.optional_imports import needed
-from dragoman.text.subwords import SPECIALS, SubwordModel
+from dragoman.text.subwords import SPECIALS, Vocabulary
 
-Arrays = dict[str, "np.ndarray[Any, np.dtype[np.float32]]"]
-QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH"}
-_MOST_READ = 1024  # subwords that CTranslate2 reads by itself; it writes 256
+_DEFAULT_INPUT_LIMIT = 1024  # subwords that CTranslate2 reads if nobody sets a limit; it writes 256
 _UNK, _BOS, _EOS = SPECIALS[1:]
 
 
 def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -> None:
-    """Write a model as CTranslate2 reads it.
+    """Write a model of any kind as CTranslate2 reads it.
 
     Args:
-        loaded: any model of Dragoman's: both norms, all positions and activations, joint or separate vocabularies.
+        loaded: the model.
         out: an empty folder.
-        quantization: one of QUANTIZATIONS; how weights are stored.
+        quantization: how weights are stored: float32, int8, int16, float16 or bfloat16.
 
     Raises:
         DragomanError: CTranslate2 is not installed.
@@ -47,22 +49,26 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
 
 
 def specification(specs: Any, loaded: ModelFolder) -> Any:
-    """The model in the terms of `ctranslate2.specs`."""
+    """The model as a specification, the input of CTranslate2's own writer.
+
+    Args:
+        specs: the module `ctranslate2.specs`.
+        loaded: the model.
+    """
     config = loaded.model.config
     weights = {name: _array(parameter) for name, parameter in loaded.model.named_parameters()}
     layers = (config.num_encoder_layers, config.num_decoder_layers)
-    activation = getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation])
+    activation = getattr(specs.common_spec.Activation, config.activation.upper())
     spec = specs.TransformerSpec.from_config(
         layers, config.num_heads, pre_norm=config.norm == "pre", activation=activation
     )
-    sides = ((spec.encoder, "encoder", "source"), (spec.decoder, "decoder", "target"))
-    for side, name, language in sides:
-        side.scale_embeddings = True
-        side.position_encodings.encodings = _positions(config, weights, language)
-        for number, layer in enumerate(side.layer):
+    for part, name, language in ((spec.encoder, "encoder", "source"), (spec.decoder, "decoder", "target")):
+        part.scale_embeddings = True
+        part.position_encodings.encodings = _positions(config, weights, language)
+        for number, layer in enumerate(part.layer):
             _set_layer(layer, weights, f"{name}.layers.{number}", cross=name == "decoder")
         if config.norm == "pre":
-            _set_norm(side.layer_norm, weights, f"{name}.final_norm")
+            _set_norm(part.layer_norm, weights, f"{name}.final_norm")
     source = weights["source_embedding.weight"]
     target = source if config.share_embeddings else weights["target_embedding.weight"]
     spec.encoder.embeddings[0].weight, spec.decoder.embeddings.weight = source, target
@@ -72,33 +78,29 @@ def specification(specs: Any, loaded: ModelFolder) -> Any:
     spec.config.layer_norm_epsilon = config.layer_norm_eps
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = _UNK, _BOS, _EOS
     spec.config.decoder_start_token, spec.config.add_source_eos = _BOS, True
-    spec.register_source_vocabulary(_pieces(loaded.vocabulary.source))
-    spec.register_target_vocabulary(_pieces(loaded.vocabulary.target))
+    source_subwords, target_subwords = loaded.vocabulary.source, loaded.vocabulary.target
+    spec.register_source_vocabulary(source_subwords.pieces(range(len(source_subwords))))
+    spec.register_target_vocabulary(target_subwords.pieces(range(len(target_subwords))))
     return spec
 
 
-def _array(tensor: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _array(tensor: Tensor) -> Array:
     return np.array(tensor.detach().float().cpu().numpy())  # a copy: quantization happens in place
 
 
-def _positions(config: ModelConfig, weights: Arrays, language: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The table of positions (max_length or more, D).
+def _positions(config: ModelConfig, weights: dict[str, Array], language: str) -> Array:
+    """The table of positions (max_length or more, D); without one, CTranslate2 takes sinusoids in two halves.
 
-    Left to itself, CTranslate2 would take sinusoids in two halves. Who asks for no other limit, as Argos does, can have
-    it read and write beyond a small max_length, where it would otherwise stop with an error.
+    The table covers CTranslate2's default limit, because Argos sets none: a shorter one would be an error there.
     """
-    rows = max(config.max_length, _MOST_READ)
-    if config.positions == "learned":  # beyond what it has learnt, all is as in the last place
+    rows = max(config.max_length, _DEFAULT_INPUT_LIMIT)
+    if config.positions == "learned":  # beyond the positions it has learned, the last one is repeated
         return np.pad(weights[f"{language}_positions.table"], [(0, rows - config.max_length), (0, 0)], mode="edge")
     return _array(sinusoids(rows, config.d_model, config.positions))
 
 
-def _pieces(subwords: SubwordModel) -> list[str]:
-    return subwords.pieces(range(len(subwords)))
-
-
-def _set_layer(layer: Any, weights: Arrays, name: str, cross: bool) -> None:
-    """Fill a layer's specification; what projects the same input is one matrix."""
+def _set_layer(layer: Any, weights: dict[str, Array], name: str, cross: bool) -> None:
+    """Fill a layer's specification; projections of the same input are one matrix."""
     _set_attention(layer.self_attention, weights, f"{name}.self_attention", [("query", "key", "value"), ("output",)])
     if cross:
         parts = [("query",), ("key", "value"), ("output",)]
@@ -108,16 +110,45 @@ def _set_layer(layer: Any, weights: Arrays, name: str, cross: bool) -> None:
     _set_norm(layer.ffn.layer_norm, weights, f"{name}.feed_forward_connection.layer_norm")
 
 
-def _set_attention(spec: Any, weights: Arrays, name: str, products: Sequence[Sequence[str]]) -> None:
+def _set_attention(spec: Any, weights: dict[str, Array], name: str, products: Sequence[Sequence[str]]) -> None:
     for linear, parts in zip(spec.linear, products, strict=True):
         _set_linear(linear, weights, [f"{name}.{part}" for part in parts])
     _set_norm(spec.layer_norm, weights, f"{name}_connection.layer_norm")
 
 
-def _set_linear(spec: Any, weights: Arrays, names: Sequence[str]) -> None:
+def _set_linear(spec: Any, weights: dict[str, Array], names: Sequence[str]) -> None:
     spec.weight = np.concatenate([weights[f"{name}.weight"] for name in names])
     spec.bias = np.concatenate([weights[f"{name}.bias"] for name in names])
 
 
-def _set_norm(spec: Any, weights: Arrays, name: str) -> None:
+def _set_norm(spec: Any, weights: dict[str, Array], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+class CTranslate2Backend(SubwordTokenizer):
+    """A folder in CTranslate2's format, as a side of the proof."""
+
+    absent: Sequence[int] = ()
+    renormalizes = True
+
+    def __init__(self, folder: Path, config: ModelConfig, exact: bool) -> None:
+        """Load the folder.
+
+        Args:
+            folder: as write_model writes it.
+            config: the shape of the model.
+            exact: whether its weights are stored in float32.
+        """
+        super().__init__(Vocabulary.load(folder))
+        self.name = f"ctranslate2 {needed('ctranslate2', 'ctranslate2').__version__}"
+        self.exact = exact
+        self._engine = CTranslate2Engine(folder, self.vocabulary, config, threads=torch.get_num_threads())
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As Backend.search."""
+        found = self._engine.hypotheses(sources, SearchConfig(beam=beam, length_penalty=0.0), limit)
+        return [hypotheses[0].tokens for hypotheses in found]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As Backend.forced: log-probabilities (T)."""
+        return np.array(self._engine.token_scores([source], [target])[0], dtype=np.float32)

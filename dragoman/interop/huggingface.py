@@ -1,12 +1,16 @@
 """Hugging Face: a folder that MarianMTModel and MarianTokenizer of `transformers` load.
 
-Marian is a post-norm Transformer with sinusoids; its decoder usually begins with the padding's embedding, but takes any
-token, here `<s>`.
+Marian is a post-norm Transformer with sinusoids. Its decoder usually begins with the embedding of the padding, but
+takes any token, here `<s>`.
+
+Shapes: T target length, V vocabulary.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,10 @@ from torch import Tensor
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
-from dragoman.interop.weight_mapping import Weights, in_halves, layers_to_marian
+from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.interop.parity import Array
+from dragoman.interop.weight_mapping import ABSENT_BIAS, Weights, in_halves, layers_to_marian
+from dragoman.runtime.optional_imports import needed
 from dragoman.text.subwords import SPECIALS, SubwordModel
 
 _SPECIAL_TOKENS = {"pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS]}
@@ -31,38 +38,39 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
         out: an empty folder.
 
     Raises:
-        DragomanError: Marian has no room for this kind of model.
+        DragomanError: Marian has no such model.
     """
     config = loaded.model.config
     _require_expressible(config)
     tensors = {name: tensor.detach().float().cpu().contiguous().clone() for name, tensor in _tensors(loaded).items()}
     (out / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
-    source, target = loaded.vocabulary.source, loaded.vocabulary.target
-    (out / "source.spm").write_bytes(source.serialized)
-    (out / "target.spm").write_bytes(target.serialized)
-    _write_json(out / "vocab.json", _numbered(source))
-    separate = _numbered(source) != _numbered(target)
-    if separate:
-        _write_json(out / "target_vocab.json", _numbered(target))
-    _write_json(out / "config.json", _model_config(config))
-    _write_json(out / "generation_config.json", _generation_config(loaded))
-    _write_json(out / "tokenizer_config.json", _tokenizer_config(loaded, separate))
-    _write_json(out / "special_tokens_map.json", _SPECIAL_TOKENS)
+    (out / "source.spm").write_bytes(loaded.vocabulary.source.serialized)
+    (out / "target.spm").write_bytes(loaded.vocabulary.target.serialized)
+    source, target = _numbers(loaded.vocabulary.source), _numbers(loaded.vocabulary.target)
+    files = {
+        "vocab.json": source,
+        "config.json": _model_config(config),
+        "generation_config.json": _generation_config(loaded),
+        "tokenizer_config.json": _tokenizer_config(loaded, separate=source != target),
+        "special_tokens_map.json": _SPECIAL_TOKENS,
+    }
+    for name, content in (files | ({"target_vocab.json": target} if source != target else {})).items():
+        (out / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _require_expressible(config: ModelConfig) -> None:
-    alternative = "export it with --to ctranslate2 or --to onnx, or train with"
     for impossible, what, cure in (
         (config.norm == "pre", "pre-norm layers", "--model.norm post"),
         (config.positions == "learned", "learned positions", "--model.positions interleaved"),
         (config.layer_norm_eps != _EPSILON, f"layer_norm_eps {config.layer_norm_eps}", "--model.layer-norm-eps 1e-5"),
     ):
         if impossible:
-            raise DragomanError(f"Hugging Face's Marian has no {what}: {alternative} {cure}")
+            cure = f"export it with --to ctranslate2 or --to onnx, or train with {cure}"
+            raise DragomanError(f"Hugging Face's Marian has no {what}: {cure}")
 
 
 def _tensors(loaded: ModelFolder) -> Weights:
-    """All weights under Marian's names; what is tied is written once."""
+    """All weights under Marian's names; tied weights are written once."""
     config = loaded.model.config
     own: dict[str, Tensor] = dict(loaded.model.named_parameters())
     weights = in_halves(own) if config.positions == "interleaved" else own
@@ -80,7 +88,7 @@ def _tensors(loaded: ModelFolder) -> Weights:
     return tensors
 
 
-def _numbered(subwords: SubwordModel) -> dict[str, int]:
+def _numbers(subwords: SubwordModel) -> dict[str, int]:
     return {piece: number for number, piece in enumerate(subwords.pieces(range(len(subwords))))}
 
 
@@ -112,14 +120,14 @@ def _model_config(config: ModelConfig) -> dict[str, Any]:
         "is_encoder_decoder": True,
         "pad_token_id": PAD,
         "eos_token_id": EOS,
-        "forced_eos_token_id": EOS,  # or Marian's configuration puts its own number there
+        "forced_eos_token_id": EOS,  # otherwise Marian's configuration puts its own number there
         "decoder_start_token_id": BOS,
         "dtype": "float32",
     }
 
 
 def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
-    """How to search where nothing else is said, no longer than for the longest sentence that the model has seen."""
+    """How to search by default: no longer than for the longest sentence of the training."""
     seen = loaded.direction.facts.get(LONGEST_FACT)
     longest = seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN
     return {
@@ -147,5 +155,100 @@ def _tokenizer_config(loaded: ModelFolder, separate: bool) -> dict[str, Any]:
     }
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+class HuggingFaceBackend:
+    """A Marian folder, loaded by transformers, as a side of the proof."""
+
+    exact = True
+    renormalizes = False
+
+    def __init__(
+        self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None, absent: Sequence[int] = ()
+    ) -> None:
+        """Load the folder.
+
+        Args:
+            folder: what transformers reads.
+            rows: Marian's number of each of Dragoman's source and target subwords, -1 if it has none; None if both
+                number them alike.
+            absent: target subwords that Marian has no probability for.
+
+        Raises:
+            DragomanError: transformers is not installed, or can't load the folder.
+        """
+        library = needed("transformers", "huggingface")
+        library.logging.set_verbosity_error()
+        library.logging.disable_progress_bar()
+        self.name = f"transformers {library.__version__}"
+        self.absent = absent
+        self._folder = folder
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it recommends a library that this tokenizer does not use
+            try:
+                self._tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+                self._model = library.AutoModelForSeq2SeqLM.from_pretrained(
+                    str(folder), dtype=torch.float32, local_files_only=True, attn_implementation="eager"
+                ).eval()  # eager: otherwise the folder's settings choose the kernel, even one to be fetched
+            except Exception as error:  # its checks of settings and its imports raise errors of any kind
+                raise self._refusal("load it", error) from None
+        config = self._model.config
+        if rows is not None:
+            self._ignore_settings_of_the_search(library, rows[1])
+        self._source = list(rows[0]) if rows else list(range(config.vocab_size))
+        self._target = list(rows[1]) if rows else list(range(config.decoder_vocab_size))
+        self._from_source = {row: own for own, row in enumerate(self._source) if row >= 0}
+        self._from_target = {row: own for own, row in enumerate(self._target) if row >= 0}
+
+    def _ignore_settings_of_the_search(self, library: Any, rows: Sequence[int]) -> None:
+        """Search as Dragoman does, whatever the folder says, such as never to repeat words."""
+        config = self._model.config
+        # transformers added a row for <pad>, which takes no probability from what the model has learned.
+        added = [row for row in (rows[token] for token in self.absent) if row >= 0 and rows.count(row) == 1]
+        self._model.final_logits_bias[0, added] = ABSENT_BIAS
+        self._model.generation_config = library.GenerationConfig(
+            decoder_start_token_id=config.decoder_start_token_id,
+            eos_token_id=config.eos_token_id,
+            pad_token_id=config.pad_token_id,
+            suppress_tokens=sorted({rows[token] for token in NEVER_WRITTEN.tokens} - {-1, config.eos_token_id}),
+        )
+
+    def _refusal(self, what: str, error: Exception) -> DragomanError:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        return DragomanError(f"{self._folder}: transformers can't {what} ({reason})")
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """As Backend.encode."""
+        try:
+            return [[self._from_source[row] for row in rows] for rows in self._tokenizer(list(lines))["input_ids"]]
+        except Exception as error:  # some settings of a tokenizer are read only when it works
+            raise self._refusal("cut text with it", error) from None
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As Backend.decode."""
+        rows = [[self._target[token] for token in tokens] for tokens in sentences]
+        return [str(text) for text in self._tokenizer.batch_decode(rows, skip_special_tokens=True)]
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As Backend.search."""
+        with torch.inference_mode():
+            found = self._model.generate(
+                input_ids=torch.tensor([[self._source[token] for token in tokens] for tokens in sources]),
+                num_beams=beam,
+                do_sample=False,
+                length_penalty=0.0,
+                early_stopping=False,
+                max_length=None,
+                max_new_tokens=limit + 1,
+            )
+        hypotheses = [[self._from_target.get(row, PAD) for row in rows[1:]] for rows in found.tolist()]
+        return [tokens[: tokens.index(EOS)] if EOS in tokens else tokens for tokens in hypotheses]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As Backend.forced: logits (T, V)."""
+        start = self._model.config.decoder_start_token_id
+        with torch.inference_mode():
+            logits = self._model(
+                input_ids=torch.tensor([[self._source[token] for token in source]]),
+                decoder_input_ids=torch.tensor([[start, *(self._target[token] for token in target[:-1])]]),
+            ).logits[0]
+        rows = torch.tensor(self._target)
+        return logits[:, rows.clamp(min=0)].float().numpy()  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""ONNX: the encoder and one step of the decoder as graphs, for onnxruntime and whatever else reads ONNX.
+"""ONNX: the encoder and one step of the decoder as graphs, for onnxruntime and other readers of ONNX.
 
-encoder.onnx takes source (N, S) and gives memory_keys and memory_values (L, N, H, S, K). decoder.onnx takes source, the
-last tokens (N), their position (1), these two and past_keys and past_values (L, N, H, T, K); it gives logits (N, V) and
-the past with one position more. The first past has no position, T = 0.
+encoder.onnx maps source (N, S) to memory_keys and memory_values (L, N, H, S, K). decoder.onnx takes source, the last
+tokens (N), their position (1), the output of the encoder, and past_keys and past_values (L, N, H, T, K); it returns
+logits (N, V) and the past with one more position. The first past has no position, T = 0.
 
 Shapes: N sentences or hypotheses, S source length, T tokens so far, L decoder layers, H heads, K d_k, V vocabulary.
 """
@@ -11,18 +11,26 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import PAD
-from dragoman.model.layers import DecoderLayer
+from dragoman.config import BOS, PAD, SearchConfig
+from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.search import SearchState, log_sums, search
+from dragoman.interop.parity import Array, SubwordTokenizer
+from dragoman.model.attention import KeyValueCache
+from dragoman.model.layers import DecoderCache, LayerCache
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.optional_imports import needed
+from dragoman.text.batches import pad_right
+from dragoman.text.subwords import Vocabulary
 
 ENCODER_FILE, DECODER_FILE = "encoder.onnx", "decoder.onnx"
 ENCODER_OUTPUTS = ("memory_keys", "memory_values")
@@ -32,7 +40,7 @@ _OPSET = 18
 
 
 class EncoderGraph(nn.Module):
-    """The encoder, and what every decoder layer makes of the memory."""
+    """The encoder, and the keys and values of the memory for every decoder layer."""
 
     def __init__(self, model: Transformer) -> None:
         """Wrap a model."""
@@ -42,8 +50,10 @@ class EncoderGraph(nn.Module):
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """source ids (N, S) -> keys and values of the memory, (L, N, H, S, K) each."""
         memory = self.model.encode(source, padding_mask(source, PAD))
-        projected = [layer.cross_attention.project(memory, memory) for layer in self.model.decoder.layers]  # type: ignore[union-attr,operator]
-        return torch.stack([keys for keys, _ in projected]), torch.stack([values for _, values in projected])
+        layers = self.model.start_cache(memory).layers
+        return torch.stack([layer.memory_keys for layer in layers]), torch.stack(
+            [layer.memory_values for layer in layers]
+        )
 
 
 class DecoderGraph(nn.Module):
@@ -58,35 +68,27 @@ class DecoderGraph(nn.Module):
         self, source: Tensor, last: Tensor, position: Tensor, memory_keys: Tensor, memory_values: Tensor,
         past_keys: Tensor, past_values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        """Logits (N, V) of the token after the last ones (N), and the past with them."""
-        source_mask = padding_mask(source, PAD)
-        x = self.model.target_embedding(last[:, None])  # (N, 1, D)
-        x = x + self.model.target_positions.table.index_select(0, position)
-        keys, values = [], []
-        for number, layer in enumerate(self.model.decoder.layers):
-            memory, past = (memory_keys[number], memory_values[number]), (past_keys[number], past_values[number])
-            x, grown = _advance(layer, x, source_mask, memory, past)  # type: ignore[arg-type]
-            keys.append(grown[0])
-            values.append(grown[1])
-        logits = self.model.softmax(self.model.decoder.final_norm(x))[:, 0]
-        return logits, torch.stack(keys), torch.stack(values)
+        """Logits (N, V) of the next token, and the keys and values of the past with the last token."""
+        caches = [LayerCache(*memory) for memory in zip(memory_keys, memory_values, strict=True)]
+        for cache, keys, values in zip(caches, past_keys, past_values, strict=True):
+            cache.past = _Past(keys, values)
+        x = self.model.target_embedding(last[:, None]) + self.model.target_positions.table.index_select(0, position)
+        x = self.model.decoder(x, DecoderCache(caches), None, padding_mask(source, PAD))  # (N, 1, D)
+        keys, values = (torch.stack([getattr(cache.past, name) for cache in caches]) for name in ("keys", "values"))
+        return self.model.softmax(x)[:, 0], keys, values
 
 
-Two = tuple[Tensor, Tensor]
+class _Past(KeyValueCache):
+    """Keys and values (N, H, T, K) of a layer, which grow by concatenation: graphs have no buffers."""
 
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.keys, self.values = keys, values
 
-def _advance(layer: DecoderLayer, x: Tensor, source_mask: Tensor, memory: Two, past: Two) -> tuple[Tensor, Two]:
-    """One position through one layer: x (N, 1, D); memory and past are keys and values (N, H, …, K)."""
-    grown: list[Tensor] = []
-
-    def look_back(y: Tensor) -> Tensor:
-        newest = layer.self_attention.project(y, y)
-        grown.extend(torch.cat(pair, dim=2) for pair in zip(past, newest, strict=True))
-        return layer.self_attention.attend(y, grown[0], grown[1])
-
-    x = layer.self_attention_connection(x, look_back)
-    x = layer.cross_attention_connection(x, lambda y: layer.cross_attention.attend(y, *memory, source_mask))
-    return layer.feed_forward_connection(x, layer.feed_forward), (grown[0], grown[1])
+    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """As KeyValueCache.append."""
+        self.keys, self.values = torch.cat((self.keys, key), dim=2), torch.cat((self.values, value), dim=2)
+        return self.keys, self.values
 
 
 def write_model(loaded: ModelFolder, out: Path) -> None:
@@ -113,15 +115,87 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
 
 
 def _export(
-    graph: nn.Module, arguments: tuple[Tensor, ...], path: Path, inputs: tuple[str, ...], outputs: tuple[str, ...],
+    graph: nn.Module,
+    arguments: tuple[Tensor, ...],
+    path: Path,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
     shapes: tuple[Any, ...],
-) -> None:  # fmt: skip
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells of libraries that are not needed here
+) -> None:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it mentions libraries that are not needed here
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            graph, arguments, input_names=inputs, output_names=outputs, dynamic_shapes=shapes, opset_version=_OPSET,
-            dynamo=True, verbose=False,
-        )  # fmt: skip
+            graph,
+            arguments,
+            input_names=inputs,
+            output_names=outputs,
+            dynamic_shapes=shapes,
+            opset_version=_OPSET,
+            dynamo=True,
+            verbose=False,
+        )
         assert program is not None
         program.save(str(path), external_data=False)
+
+
+class OnnxBackend(SubwordTokenizer):
+    """Both graphs, run by onnxruntime, as a side of the proof."""
+
+    exact = True
+    absent: Sequence[int] = ()
+    renormalizes = False
+
+    def __init__(self, folder: Path) -> None:
+        """Load the graphs that write_model wrote.
+
+        Raises:
+            DragomanError: onnxruntime is not installed.
+        """
+        super().__init__(Vocabulary.load(folder))
+        library = needed("onnxruntime", "onnx")
+        self.name = f"onnxruntime {library.__version__}"
+        self._encoder, self._decoder = (
+            library.InferenceSession(str(folder / name), providers=["CPUExecutionProvider"])
+            for name in (ENCODER_FILE, DECODER_FILE)
+        )
+
+    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+        """As Backend.search, by Dragoman's own loop over these graphs."""
+        config = SearchConfig(beam=beam, length_penalty=0.0)
+        found = search(self._step, self._start(sources), [limit] * len(sources), config, [NEVER_WRITTEN])
+        return [hypotheses[0].tokens for hypotheses in found]
+
+    def forced(self, source: list[int], target: list[int]) -> Array:
+        """As Backend.forced: logits (T, V), computed token by token."""
+        state = self._start([source])
+        rows = [self._step(torch.tensor([token]), state)[0] for token in (BOS, *target[:-1])]
+        return torch.cat(rows).numpy()
+
+    def _start(self, sources: list[list[int]]) -> _OnnxState:
+        source = pad_right(sources, 2**31)
+        return _OnnxState(source, *self._encoder.run(None, {"source": source}))
+
+    def _step(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
+        assert isinstance(state, _OnnxState)
+        position = np.array([state.past[0].shape[3]])
+        arguments = (state.source, last.numpy(), position, *state.memory, *state.past)
+        found = self._decoder.run(None, dict(zip(DECODER_INPUTS, arguments, strict=True)))
+        state.past = (found[1], found[2])
+        logits = torch.from_numpy(found[0])
+        return logits, log_sums(logits)
+
+
+class _OnnxState:
+    """Source, memory and past of the hypotheses."""
+
+    def __init__(self, source: Any, keys: Array, values: Array) -> None:
+        self.source, self.memory = source, (keys, values)
+        self.past = (keys[:, :, :, :0], values[:, :, :, :0])
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """As SearchState.select."""
+        kept = hypotheses.numpy()
+        self.source = self.source[kept]
+        self.memory = (self.memory[0][:, kept], self.memory[1][:, kept])
+        self.past = (self.past[0][:, kept], self.past[1][:, kept])

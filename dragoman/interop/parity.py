@@ -1,6 +1,6 @@
-"""The proof of an export or import: the same sentences through both sides, and what they answered.
+"""The proof of an export or import: both sides translate the same sentences, and their answers are compared.
 
-Shapes: T target length, V vocabulary.
+Shapes: T target length, V vocabulary, N hypotheses.
 """
 
 from __future__ import annotations
@@ -20,32 +20,31 @@ from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.interop.sample import Sample
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
-PARITY_FILE = "parity.json"
 BEAMS = (1, 4)
-_TIE = 2e-3  # nats: candidates so close that two orders of summation may tell them apart either way
-# Of a logit, where both sides compute in float32: some 50 times what sound exports of every kind have shown.
-_LARGEST_DIFFERENCE = 1e-3
-# Where weights are quantized; more than that is no rounding.
-_LARGEST_BLEU_DIFFERENCE, _LARGEST_ROUNDING = 2.0, 5.0
-_MOST_WRONG = 0.001  # of the lines may differ by more than a tie
+_TIE = 2e-3  # nats: candidates so close that another order of summation may choose the other one
+_MAX_DIFFERENCE = 1e-3  # of a logit, if both sides compute in float32: 50 times what sound exports have shown
+_MAX_ROUNDING = 5.0  # of a log-probability, and
+_MAX_BLEU_DIFFERENCE = 2.0  # if weights are quantized: more than that is not rounding
+_MAX_WRONG = 0.001  # share of the lines that may differ by more than a tie
 _SPELLS_SYMBOL = re.compile(r"<unk>|<pad>|</?s>|^\s*>>.+<<")
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class OtherSide(Protocol):
-    """An exported model, or the one that was imported, behind the library that it is for."""
+class Backend(Protocol):
+    """An exported model, or the one to import, run by the library that it is for."""
 
     name: str
     """The library and its version."""
     exact: bool
-    """Whether it computes in float32, so that its answers are to be the same."""
+    """Whether it computes in float32, so that its answers must be the same."""
     absent: Sequence[int]
     """Target subwords that only Dragoman has: their logits are not compared."""
-    normalizes: bool
-    """Whether, where it keeps from writing a symbol, the probabilities of what is left add up to 1 again."""
+    renormalizes: bool
+    """Whether the other probabilities add up to 1 again after it forbids a symbol."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Raw source lines to ids, each ending in EOS, by its own tokenizer."""
@@ -54,43 +53,59 @@ class OtherSide(Protocol):
         """Ids, without EOS, to raw target lines, by its own tokenizer."""
 
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-        """The best hypothesis of each source by log-probability, without EOS; at most so many subwords."""
+        """The most probable hypothesis of each source, without EOS; at most `limit` subwords."""
 
     def forced(self, source: list[int], target: list[int]) -> Array:
-        """Logits (T, V) along a target that ends in EOS; or, where they are not told, its log-probabilities (T)."""
+        """Logits (T, V) along a target that ends in EOS; log-probabilities (T) if the library tells no logits."""
+
+
+class SubwordTokenizer:
+    """The tokenizer of libraries that have none: the subword models in the exported folder."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Take the vocabulary of the exported folder."""
+        self.vocabulary = vocabulary
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """As Backend.encode."""
+        return [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
+
+    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
+        """As Backend.decode."""
+        return self.vocabulary.target.decode(sentences)
 
 
 @dataclass
 class Parity:
-    """What came out."""
+    """The result of the comparison; `parity.json` holds its fields."""
 
     other: str
     """The library and its version."""
     sentences: int
     text: str
     """Where the sentences are from."""
-    logits: str
+    logits: str = "logits"
     """What was compared along the translations: "logits" or "log-probabilities"."""
-    largest_difference: float
+    largest_difference: float = 0.0
     """Between those of both sides, absolute."""
     identical: dict[str, int] = field(default_factory=dict)
     """Sentences with the same subwords, by beam."""
     endless: dict[str, int] = field(default_factory=dict)
-    """Sentences for which neither side found an end, as before a model has learnt to end them; their translations are
-    as long as they may be, and whether these are the same says nothing."""
+    """Sentences whose translations reach the greatest length on both sides, as before a model has learned to end them;
+    whether they are the same says nothing."""
     ties: dict[str, int] = field(default_factory=dict)
-    """Sentences with others, where the search had to choose between candidates less than 0.002 nats apart."""
+    """Sentences that differ after a choice between candidates less than 0.002 nats apart."""
     forbidden: dict[str, int] = field(default_factory=dict)
-    """Sentences with others, where the search came upon a symbol that is never written, as <unk>, and the other side
-    normalises what is left."""
+    """Sentences that differ after the search met a symbol that is never written, such as <unk>, and the other side
+    renormalised the rest."""
     bleu: dict[str, list[float]] = field(default_factory=dict)
-    """BLEU of this side and of the other, by beam; where there are references."""
+    """BLEU of Dragoman and of the other side, by beam, if there are references."""
     tokenized_alike: bool = True
-    """Whether both tokenizers put all translations together alike, but for spaces at their ends."""
+    """Whether both tokenizers join all identical translations to the same text, except for spaces at its ends."""
     examples: list[dict[str, str]] = field(default_factory=list)
     """The first few sentences that differ."""
     exact: bool = True
-    """Whether both sides compute in float32, so that their answers are to be the same."""
+    """Whether both sides compute in float32, so that their answers must be the same."""
     left_out: int = 0
     """Lines that spell a symbol such as <unk>, which the other tokenizer takes for the symbol itself."""
     passed: bool = False
@@ -103,39 +118,41 @@ class Parity:
             f"  {self.logits}: largest difference {self.largest_difference:.1e}",
         ]
         for beam, count in self.identical.items():
-            ended, tied = self.sentences - self.endless[beam], self.ties[beam]
-            rest = ended - count
+            ended = self.sentences - self.endless[beam]
             words = f"  beam {beam}: {count:,} of {ended:,} translations identical"
-            words += f" ({self.endless[beam]:,} more without an end)" if ended < self.sentences else ""
-            if rest and self.exact:
-                words += f"; {tied:,} of the other {rest:,} decided by a tie"
+            words += f" ({self.endless[beam]:,} more without an end)" if self.endless[beam] else ""
+            if count < ended and self.exact:
+                words += f"; {self.ties[beam]:,} of the other {ended - count:,} decided by a tie"
                 words += f", {self.forbidden[beam]:,} by keeping out <unk>" if self.forbidden[beam] else ""
             bleu = self.bleu.get(beam)
             found.append(words + (f"; BLEU {bleu[0]:.2f} here, {bleu[1]:.2f} there" if bleu else ""))
         return [*found, "  passed" if self.passed else "  FAILED"]
 
-
-@dataclass(frozen=True)
-class Sample:
-    """The sentences of a proof."""
-
-    sources: list[str]
-    references: list[str] | None
-    name: str
-    """Where they are from."""
+    def passes(self) -> bool:
+        """Whether both sides agree."""
+        if not self.tokenized_alike:
+            return False
+        if not self.exact:
+            near = all(abs(here - there) <= _MAX_BLEU_DIFFERENCE for here, there in self.bleu.values())
+            return near and self.largest_difference < _MAX_ROUNDING
+        unexplained = max(
+            self.sentences - same - self.endless[beam] - self.ties[beam] - self.forbidden[beam]
+            for beam, same in self.identical.items()
+        )
+        return self.largest_difference < _MAX_DIFFERENCE and unexplained <= _MAX_WRONG * self.sentences
 
 
 def prove(
     engine: Engine,
     vocabulary: Vocabulary,
-    other: OtherSide,
+    other: Backend,
     sample: Sample,
     language: str,
     report: Report = lambda line: None,
 ) -> Parity:
     """Compare both sides.
 
-    Both search with the same limits and without a length penalty: then the best hypothesis is the same however a
+    Both search with the same limits and without a length penalty: the best hypothesis is then the same, however a
     library decides when to stop.
 
     Args:
@@ -144,25 +161,24 @@ def prove(
         other: the other side.
         sample: what to translate.
         language: the target language code, for BLEU.
-        report: told now and then how far it is.
+        report: called now and then with a line about the progress.
 
     Raises:
-        DragomanError: both sides cut a sentence into other subwords, or one of them can take none.
+        DragomanError: the sides cut a sentence into different subwords, or the other one takes no sentence.
     """
     whole = len(sample.sources)
     sample, ids = _cut_alike(vocabulary, other, sample)
-    parity = Parity(other.name, len(ids), sample.name, "logits", 0.0, exact=other.exact, left_out=whole - len(ids))
+    parity = Parity(other.name, len(ids), sample.name, exact=other.exact, left_out=whole - len(ids))
     for beam in BEAMS:
-        ours, there, endless = _search_both(engine, other, ids, beam, report)
-        texts, other_texts = vocabulary.target.decode(ours), other.decode(there)
-        ended = [place for place in range(len(ids)) if place not in endless]
-        same = [place for place in ended if ours[place] == there[place]]
-        differing = [place for place in ended if ours[place] != there[place]]
-        unlike = [i for i in same if texts[i].strip() != other_texts[i].strip()]  # Marian's have no spaces there
+        ours, theirs, endless = _search_both(engine, other, ids, beam, report)
+        texts, other_texts = vocabulary.target.decode(ours), other.decode(theirs)
+        same = [place for place in range(len(ids)) if place not in endless and ours[place] == theirs[place]]
+        differing = [place for place in range(len(ids)) if place not in endless and ours[place] != theirs[place]]
+        unlike = [place for place in same if texts[place].strip() != other_texts[place].strip()]
         parity.tokenized_alike &= not unlike
         parity.identical[str(beam)], parity.endless[str(beam)] = len(same), len(endless)
         calls = [_closest_call(engine, ids[place], beam) for place in differing]
-        kept_out = [call.kept_out and other.normalizes for call in calls]
+        kept_out = [call.kept_out and other.renormalizes for call in calls]
         parity.forbidden[str(beam)] = sum(kept_out)
         parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
         if sample.references is not None:
@@ -172,36 +188,38 @@ def prove(
             example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
             parity.examples.append(example | {"beam": str(beam)})
     _compare_numbers(engine, other, ids, ours, parity, report)
-    parity.passed = _passes(parity)
+    parity.passed = parity.passes()
     return parity
 
 
-def _cut_alike(vocabulary: Vocabulary, other: OtherSide, sample: Sample) -> tuple[Sample, list[list[int]]]:
-    """The sentences that both sides can take, and their ids; MarianTokenizer takes none that spell its own symbols."""
+def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[Sample, list[list[int]]]:
+    """The sentences that both sides take, and their ids; MarianTokenizer takes none that spell its own symbols."""
     ours = [[*found, EOS] for found in vocabulary.source.encode(sample.sources)]
     taken: list[int] = []
     for place, (line, here, there) in enumerate(zip(sample.sources, ours, other.encode(sample.sources), strict=True)):
         if here == there:
             taken.append(place)
         elif not _SPELLS_SYMBOL.search(line):
-            first = next((i for i, (one, two) in enumerate(zip(here, there, strict=False)) if one != two), len(here))
+            first = next((i for i, pair in enumerate(zip(here, there, strict=False)) if len({*pair}) > 1), len(here))
             parts = [" ".join(vocabulary.source.pieces(ids[first : first + 5])) for ids in (here, there)]
             raise DragomanError(
-                f"the two tokenizers do not agree, so nothing was written: {line!r} goes on, after {first} subwords, "
+                f"the two tokenizers do not agree, so nothing was written: {line!r} continues, after {first} subwords, "
                 f"with {parts[0]!r} here and {parts[1]!r} there"
             )
     if not taken:
-        raise DragomanError(f"{sample.name}: all lines spell symbols such as {SPECIALS[1]}; name a text with --valid")
+        raise DragomanError(
+            f"{sample.name}: all lines spell symbols such as {SPECIALS[1]}; pass --valid to name a text"
+        )
     references = sample.references and [sample.references[place] for place in taken]
     return Sample([sample.sources[place] for place in taken], references, sample.name), [ours[place] for place in taken]
 
 
 def _search_both(
-    engine: Engine, other: OtherSide, sources: list[list[int]], beam: int, report: Report
+    engine: Engine, other: Backend, sources: list[list[int]], beam: int, report: Report
 ) -> tuple[list[list[int]], list[list[int]], set[int]]:
     """The best hypotheses of both sides, and the places of those without an end.
 
-    Sentences of one length go together, so that all have the same limit.
+    Sentences of one length are searched together, so that all have the same limit.
     """
     ours: dict[int, list[int]] = {}
     theirs: dict[int, list[int]] = {}
@@ -216,14 +234,13 @@ def _search_both(
         theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
         endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
         tell(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
-    everyone = range(len(sources))
-    return [ours[place] for place in everyone], [theirs[place] for place in everyone], endless
+    return [ours[place] for place in range(len(sources))], [theirs[place] for place in range(len(sources))], endless
 
 
 def _compare_numbers(
-    engine: Engine, other: OtherSide, sources: list[list[int]], targets: list[list[int]], parity: Parity, report: Report
+    engine: Engine, other: Backend, sources: list[list[int]], targets: list[list[int]], parity: Parity, report: Report
 ) -> None:
-    """The largest difference along the translations."""
+    """Set the largest difference along the translations."""
     tell = NowAndThen(report)
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
         tell(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
@@ -240,11 +257,10 @@ def _compare_numbers(
 
 
 class _ClosestCall:
-    """A rule that forbids nothing and watches, for one sentence, by how little candidates were told apart."""
+    """A search rule that forbids nothing and watches, for one sentence, how close the candidates were."""
 
     def __init__(self, beam: int) -> None:
-        """Begin with nothing seen."""
-        self.margin = float("inf")
+        self.margin = math.inf
         """Smallest difference, in nats, between a candidate that a step took and one that it left out."""
         self.kept_out = False
         """Whether a symbol that is never written would have been taken."""
@@ -257,11 +273,11 @@ class _ClosestCall:
         before = [self._scores[h[:-1]][h[-1]] if h else torch.zeros(()) for h in hypotheses]
         scores = torch.stack(before).cpu()[:, None] + logits.float().log_softmax(dim=1).cpu()  # (N, V)
         self._scores = dict(zip(hypotheses, scores, strict=True))
-        going_on = scores.clone()
-        going_on[:, EOS] = -math.inf
-        first = going_on.flatten().topk(min(self._beam, going_on.numel())).indices % going_on.size(1)
+        unended = scores.clone()
+        unended[:, EOS] = -math.inf
+        first = unended.flatten().topk(min(self._beam, unended.numel())).indices % unended.size(1)
         self.kept_out |= bool(torch.isin(first, torch.tensor(NEVER_WRITTEN.tokens)).any())
-        for candidates in (scores.clone(), going_on):
+        for candidates in (scores.clone(), unended):
             candidates[:, list(NEVER_WRITTEN.tokens)] = -math.inf
             best = candidates.flatten().topk(min(self._beam + 1, candidates.numel())).values
             if len(best) > self._beam:
@@ -270,22 +286,9 @@ class _ClosestCall:
 
 
 def _closest_call(engine: Engine, source: list[int], beam: int) -> _ClosestCall:
-    """How the search for one sentence took one candidate and left another."""
+    """How close the choices of the search for one sentence were, the one among the finished hypotheses included."""
     watch = _ClosestCall(beam)
     found = engine.search([source], SearchConfig(beam=beam, n_best=beam, length_penalty=0.0), watch)[0]
     finals = [first.score - second.score for first, second in pairwise(found[:2])]
     watch.margin = min([watch.margin, *finals])
     return watch
-
-
-def _passes(parity: Parity) -> bool:
-    if not parity.tokenized_alike:
-        return False
-    if not parity.exact:
-        near = all(abs(here - there) <= _LARGEST_BLEU_DIFFERENCE for here, there in parity.bleu.values())
-        return near and parity.largest_difference < _LARGEST_ROUNDING
-    unexplained = max(
-        parity.sentences - same - parity.endless[beam] - parity.ties[beam] - parity.forbidden[beam]
-        for beam, same in parity.identical.items()
-    )
-    return parity.largest_difference < _LARGEST_DIFFERENCE and unexplained <= _MOST_WRONG * parity.sentences

@@ -1,8 +1,8 @@
-"""Marian's names and layout, as Hugging Face keeps them, for Dragoman's weights.
+"""Dragoman's weights under the names and in the layout of Marian, as Hugging Face stores them.
 
-Dragoman's sinusoids are interleaved, Marian's are in two halves, all sines first. Nothing else in a Transformer knows
-which dimension of the residual stream is which: LayerNorm treats all alike, and matrices read and write them in any
-order. So the same permutation of d_model in all weights turns the one model into the other, exactly.
+Dragoman's sinusoids are interleaved, Marian's are in two halves, all sines first. Nothing else in a Transformer depends
+on the order of the dimensions of the residual stream: LayerNorm treats all alike, and matrices read and write them in
+any order. So the same permutation of d_model in all weights turns one model into the other, exactly.
 
 Shapes: D d_model.
 """
@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 
 Weights = dict[str, Tensor]
+ABSENT_BIAS = -100.0
+"""Bias of a subword that Marian does not have: float32 cannot tell its probability from 0."""
 
 PARTS = {
     "self_attention.query": "self_attn.q_proj",
@@ -40,13 +42,13 @@ _WRITES = re.compile(r"\.(output|outer)\.(weight|bias)$|norm\.(weight|bias)$")
 
 
 def layers_to_marian(weights: Mapping[str, Tensor]) -> Weights:
-    """The weights of all layers under Marian's names; what is outside the layers is left out."""
+    """The weights of all layers under Marian's names; those outside the layers are left out."""
     found = {name: _LAYER.fullmatch(name) for name in weights}
     return {f"model.{m[1]}.{PARTS[m[2]]}.{m[3]}": weights[name] for name, m in found.items() if m}
 
 
 def layers_from_marian(tensors: Mapping[str, Tensor]) -> Weights:
-    """The weights of all layers under Dragoman's names; what is outside the layers or unknown is left out."""
+    """The weights of all layers under Dragoman's names; those outside the layers or unknown are left out."""
     found = {name: _LAYER.fullmatch(name) for name in tensors}
     return {f"{m[1]}.{_OWN[m[2]]}.{m[3]}": tensors[name] for name, m in found.items() if m and m[2] in _OWN}
 

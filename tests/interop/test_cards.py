@@ -1,86 +1,163 @@
+"""Cards of exports: hubs read their front matter, and their programs run and keep what the model promises."""
+
 from __future__ import annotations
 
 import ast
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 import yaml
 
-from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction
+from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction, ModelFolder
+from dragoman.config import EOS, UNK, SearchConfig
+from dragoman.inference.translator import Translator
+from dragoman.interop import ctranslate2, huggingface, onnx
+from dragoman.interop.argos import Package
 from dragoman.interop.cards import card
+from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Parity
-from tests.small_models import small_model
+from dragoman.model.transformer import Transformer
+from tests.small_models import LINES, small_model
 
 PARITY = Parity(
     "library 1.0", 10, "lines", "logits", 1e-6, identical={"1": 10}, endless={"1": 0}, ties={"1": 0},
     bleu={"1": [30.0, 30.0]}, passed=True,
 )  # fmt: skip
+PACKAGE = Package("translate-en_pb-1_0", "translate-en_pb-1_0.argosmodel", "1.0", "en", "pb")
+LIBRARIES = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "onnx": "onnxruntime"}
+PROGRAMS = ["ctranslate2", "huggingface", pytest.param("onnx", marks=pytest.mark.slow)]
 
 
-def test_norwegian_is_a_language() -> None:
-    loaded = small_model()
-    loaded = replace(loaded, direction=Direction("en", "no"))
-    for text in (card(loaded, "huggingface", "float32", PARITY), loaded._card()):
-        assert yaml.safe_load(text.split("---")[1])["language"] == ["en", "no"]
+def program(text: str) -> str:
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    return str(code)
 
 
 @pytest.mark.parametrize("target", ["ctranslate2", "huggingface", "argos", "onnx"])
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_card_can_be_read_by_hubs_and_run_by_people(target: str, joint: bool) -> None:
-    if target == "argos":
-        pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
-    loaded = small_model(joint)
-    text = card(loaded, target, "float32", PARITY, "translate-en_ne-1_0")
+    loaded = replace(small_model(joint), direction=Direction("en", "no", {"signatures": {"bleu": "a|b"}}))
+    text = card(loaded, target, "int8", PARITY, PACKAGE)
     front = yaml.safe_load(text.split("---")[1])
-    assert front["language"] == ["en", "ne"]
+    assert front["language"] == ["en", "no"], "Norwegian is a language"
     assert front["pipeline_tag"] == "translation"
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    code = program(text)
     ast.parse(code)
     names = set(re.findall(r'model_file="(.+?)"', code))
     assert names <= set(loaded.vocabulary.files())
     assert names or target in ("huggingface", "argos")
     assert "10 of 10 translations identical" in text
-
-
-def test_a_card_says_how_the_weights_are_kept_and_all_that_is_known_of_the_model() -> None:
-    loaded = small_model().with_facts({"validation": {"bleu": 30.5}, "signatures": {"bleu": "a|b"}})
-    text = card(loaded, "ctranslate2", "int8", PARITY)
     assert "its weights in int8" in text
-    assert "`pip install ctranslate2 sentencepiece`" in text
     assert "at most 63 subwords" in text
-    assert "| validation | bleu: 30.5 |" in text
     assert "| signatures | bleu: a\\|b |" in text
+    if target == "argos":
+        assert "pip install 'argostranslate>=1.10'" in text
+        assert 'install_from_path("translate-en_pb-1_0.argosmodel")' in code
+        assert 'translate("…", "en", "pb")' in code
 
 
 def test_a_card_says_who_trained_the_model() -> None:
     loaded = small_model()
     assert "trained with Dragoman. Exported for CTranslate2" in card(loaded, "ctranslate2", "float32", PARITY)
-    arrived = loaded.with_facts({IMPORTED_FACT: "opus"})
-    for text in (card(arrived, "huggingface", "float32", PARITY), arrived._card()):
-        assert "imported into Dragoman from opus." in text
-        assert "trained with" not in text
-    facts = {"fine-tuned from": {"folder": "m", **arrived.direction.facts}, TEXT_FACT: "abc"}
-    tuned = replace(loaded, direction=Direction("en", "no", facts))
-    assert "imported into Dragoman from opus and fine-tuned there." in tuned._card()
+    imported = loaded.with_facts({IMPORTED_FACT: "opus"})
+    text = card(imported, "huggingface", "float32", PARITY)
+    assert "imported into Dragoman from opus." in text
+    assert "trained with" not in text
+    tuned = loaded.with_facts({"fine-tuned from": {"folder": "m", **imported.direction.facts}, TEXT_FACT: "abc"})
+    text = card(tuned, "huggingface", "float32", PARITY)
+    assert "imported into Dragoman from opus and fine-tuned there." in text
 
 
-def test_a_card_says_what_happens_to_what_is_too_long_and_what_argos_needs() -> None:
-    loaded = small_model()
-    for target in ("ctranslate2", "huggingface", "onnx"):
-        assert "at most 63 subwords; what is beyond is left out." in card(loaded, target, "float32", PARITY)
-    pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
-    packed = card(replace(loaded, direction=Direction("eng", "pt-BR")), "argos", "float32", PARITY)
-    assert "pip install 'argostranslate>=1.10'" in packed
-    assert 'translate("…", "en", "pb")' in packed
-    assert "It takes any text: Argos finds the sentences, which are to be of at most 63 subwords." in packed
-
-
-def test_nothing_that_a_model_says_of_itself_becomes_a_program() -> None:
-    pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
-    loaded = small_model()
-    object.__setattr__(loaded.direction, "target", 'ne"); print("')  # whatever lets it pass
-    text = card(loaded, "argos", "float32", PARITY, 'translate-en_ne"); print("-1_0')
-    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+def test_nothing_that_a_model_says_about_itself_becomes_a_program() -> None:
+    package = Package("x", 'translate-en_ne"); print("-1_0', "1.0", "en", 'ne"); print("')
+    code = program(card(small_model(), "argos", "float32", PARITY, package))
     calls = [node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
     assert sum(isinstance(call, ast.Name) and call.id == "print" for call in calls) == 1
+
+
+def write_export(loaded: ModelFolder, to: str, folder: Path) -> Path:
+    """An export without proof."""
+    pytest.importorskip(LIBRARIES[to], reason=f"needs {LIBRARIES[to]}")
+    folder.mkdir()
+    {"ctranslate2": ctranslate2, "huggingface": huggingface, "onnx": onnx}[to].write_model(loaded, folder)  # type: ignore[attr-defined]
+    (folder / "README.md").write_text(card(loaded, to, "float32", PARITY))
+    return folder
+
+
+def run_card(out: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Run the program on a card for a line; returns its variables."""
+    code, names = program((out / "README.md").read_text()), dict[str, Any]()
+    assert '"…"' in code
+    with monkeypatch.context() as patch:
+        patch.chdir(out)
+        exec(code.replace('"…"', repr(line)), names)
+    return names
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+@pytest.mark.parametrize("most", [16, 64])
+def test_the_program_keeps_the_limits_of_the_model(
+    to: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here the model never ends a translation, and has positions for `most` subwords."""
+    learned = small_model(softmax_bias=True)
+    endless = Transformer(replace(learned.model.config, max_length=most)).eval()
+    endless.load_state_dict(learned.model.state_dict())
+    with torch.no_grad():
+        endless.softmax.bias[EOS] = -100.0
+    out = write_export(replace(learned, model=endless), to, tmp_path / to)
+    for line in (LINES[2], " ".join(LINES[:12])):
+        read = min(len(learned.vocabulary.source.encode([line])[0]) + 1, most)
+        names = run_card(out, line, monkeypatch)
+        if to == "ctranslate2":
+            written = len(names["results"][0].hypotheses[0])
+        elif to == "onnx":
+            written = len(names["tokens"]) - 1
+        else:
+            assert names["batch"]["input_ids"].shape[1] == read
+            written = names["model"].generate(**names["batch"], max_length=names["room"]).shape[1] - 2
+        assert 0 <= min(read + 50, most - 1) + 1 - written <= 2  # one library counts the end, another the start
+    for empty in ("", "  "):
+        capsys.readouterr()
+        run_card(out, empty, monkeypatch)
+        assert capsys.readouterr().out.strip() == ("" if to == "onnx" else "['']")
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+def test_the_program_never_writes_the_unknown_symbol(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubtful = small_model(softmax_bias=True)
+    with torch.no_grad():
+        doubtful.model.softmax.bias[UNK] = 8.0
+    out = write_export(doubtful, to, tmp_path / to)
+    for line in LINES[1:6]:
+        run_card(out, line, monkeypatch)
+        assert "\u2047" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("to", [PROGRAMS[0], PROGRAMS[2]])
+def test_the_program_of_an_imported_model_numbers_subwords_by_its_list(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its lines can begin with a tag."""
+    pytest.importorskip("transformers", reason="needs transformers")
+    from tests.marian_folders import TAG, opus
+
+    imported = read_marian(opus(tmp_path / "opus")).loaded
+    out, source = write_export(imported, to, tmp_path / to), imported.vocabulary.source
+    for line in (f"{TAG} {LINES[4]}", f">> {LINES[4]}", f">>deu<< {LINES[4]}", f">>{LINES[4]}<< a", ""):
+        names = run_card(out, line, monkeypatch)
+        cut = names["pieces"][0] if to == "ctranslate2" else [names["read"][i] for i in names["ids"][0][:-1]]
+        expected = source.pieces(source.encode([line])[0])
+        assert [piece if piece in source.listed else "<unk>" for piece in cut] == expected
+    capsys.readouterr()
+    run_card(out, f"{TAG} {LINES[4]}", monkeypatch)
+    config = SearchConfig(beam={"ctranslate2": 4, "onnx": 1}[to], length_penalty=0.0)
+    (whole,) = Translator(imported).translate([f"{TAG} {LINES[4]}"], config)
+    shown = capsys.readouterr().out.strip()
+    assert shown == (str([whole.text]) if to == "ctranslate2" else whole.text)

@@ -1,17 +1,21 @@
+"""Hugging Face: transformers computes, cuts and searches as Dragoman does."""
+
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from dragoman.checkpoint import LONGEST_FACT
+from dragoman.checkpoint import LONGEST_FACT, ModelFolder
 from dragoman.config import BOS, EOS, DragomanError
 from dragoman.inference.engine import Engine
-from dragoman.interop.backends import HuggingFaceSide
-from dragoman.interop.huggingface import write_model
-from dragoman.interop.parity import Sample, prove
+from dragoman.interop.huggingface import HuggingFaceBackend, write_model
+from dragoman.interop.parity import prove
+from dragoman.interop.sample import Sample
+from dragoman.model.transformer import Transformer
 from tests.small_models import LINES, small_model
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
@@ -24,16 +28,19 @@ def logits(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
     return found.logits[0]  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("positions", ["interleaved", "halves"])
 @pytest.mark.parametrize(
-    ("joint", "share", "tie", "bias"),
-    [(True, True, True, False), (True, True, False, True), (True, False, True, True), (False, False, False, False),
-     (False, False, True, False)],
-)  # fmt: skip
-def test_transformers_computes_the_same_logits(
-    positions: str, joint: bool, share: bool, tie: bool, bias: bool, tmp_path: Path
-) -> None:
-    loaded = small_model(joint, positions=positions, share_embeddings=share, tie_softmax=tie, softmax_bias=bias)
+    "settings",
+    [
+        {},
+        {"positions": "halves", "tie_softmax": False, "softmax_bias": True, "activation": "gelu"},
+        {"share_embeddings": False, "softmax_bias": True, "activation": "swish"},
+        {"joint": False, "tie_softmax": False},
+        {"joint": False, "positions": "halves"},
+    ],
+    ids=str,
+)
+def test_transformers_computes_the_same_logits(settings: dict[str, object], tmp_path: Path) -> None:
+    loaded = small_model(**settings)  # type: ignore[arg-type]
     write_model(loaded, tmp_path)
     source, target = [7, 9, 30, EOS], [40, 11]
     with torch.no_grad():
@@ -52,43 +59,36 @@ def test_the_tokenizer_cuts_and_joins_as_dragoman(joint: bool, tmp_path: Path) -
     assert tokenizer.batch_decode(ids, skip_special_tokens=True) == loaded.vocabulary.target.decode(ids)
 
 
-def test_lines_and_translations_that_its_tokenizer_takes_otherwise_do_not_stop_an_export(tmp_path: Path) -> None:
+def test_lines_that_its_tokenizer_takes_otherwise_do_not_stop_an_export(tmp_path: Path) -> None:
     loaded = small_model()
     write_model(loaded, tmp_path)
-    side, target = HuggingFaceSide(tmp_path), loaded.vocabulary.target
+    backend, target = HuggingFaceBackend(tmp_path), loaded.vocabulary.target
     spelt = ["a <unk> cat", "the cat</s>", "<pad>", "the <s> dog", ">>fra<< the dog", ">>a<< b >>c<< d"]
     engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    parity = prove(engine, loaded.vocabulary, side, Sample([*LINES[:4], *spelt], None, "lines"), "ne")
+    parity = prove(engine, loaded.vocabulary, backend, Sample([*LINES[:4], *spelt], None, "lines"), "ne")
     assert parity.passed
     assert parity.sentences >= 4
     assert 4 <= parity.left_out <= 6
     for space in "\u3000\xa0\t\x85":
-        ids = [target.ids([f"<0x{byte:02X}>" for byte in space.encode()]) for _ in range(2)]
-        sentence = [*ids[0], *target.encode([LINES[3]])[0], *ids[1]]
-        (here,), (there,) = target.decode([sentence]), side.decode([sentence])
+        ids = target.ids([f"<0x{byte:02X}>" for byte in space.encode()])
+        sentence = [*ids, *target.encode([LINES[3]])[0], *ids]
+        (here,), (there,) = target.decode([sentence]), backend.decode([sentence])
         assert here.strip() == there.strip()
         assert space in here
 
 
-def test_generate_starts_and_ends_as_dragoman(tmp_path: Path) -> None:
-    write_model(small_model(), tmp_path)
-    config = json.loads((tmp_path / "generation_config.json").read_text())
-    assert (config["decoder_start_token_id"], config["eos_token_id"]) == (BOS, EOS)
-    assert config["suppress_tokens"] == [0, 1, 2]
-
-
-def test_sentences_beside_longer_ones_are_translated_as_alone(tmp_path: Path) -> None:
-    """The proof knows no padding: it takes sentences of one length together."""
+def test_padding_changes_no_translation(tmp_path: Path) -> None:
+    """The proof has no padding: it takes sentences of one length together."""
     write_model(small_model(), tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
-    whole = tokenizer(LINES[:9], return_tensors="pt", padding=True)
+    whole = tokenizer(LINES[:6], return_tensors="pt", padding=True)
     assert (whole["attention_mask"].sum(dim=1).unique()).numel() > 3
     start = torch.full((1, 1), BOS)
     with torch.no_grad():
-        together = model(**whole, decoder_input_ids=start.expand(9, 1)).logits
+        together = model(**whole, decoder_input_ids=start.expand(6, 1)).logits
         every = model.generate(**whole, max_length=40)
-        for place, line in enumerate(LINES[:9]):
+        for place, line in enumerate(LINES[:6]):
             alone = tokenizer([line], return_tensors="pt")
             expected = model(**alone, decoder_input_ids=start).logits[0]
             torch.testing.assert_close(together[place], expected, atol=1e-5, rtol=1e-5)
@@ -96,11 +96,19 @@ def test_sentences_beside_longer_ones_are_translated_as_alone(tmp_path: Path) ->
             assert every[place][every[place] > EOS].tolist() == found[found > EOS].tolist()
 
 
+def longer(most: int) -> ModelFolder:
+    """The small model with positions for so many subwords."""
+    loaded = small_model()
+    model = Transformer(replace(loaded.model.config, max_length=most)).eval()
+    model.load_state_dict(loaded.model.state_dict())
+    return replace(loaded, model=model)
+
+
 @pytest.mark.parametrize(("most", "seen", "limit"), [(64, 30, 64), (256, 30, 81), (256, None, 179)])
-def test_generate_stops_where_the_model_has_seen_nothing_so_long(
+def test_generate_writes_no_more_than_the_longest_sentence_of_the_training(
     most: int, seen: int | None, limit: int, tmp_path: Path
 ) -> None:
-    write_model(small_model(max_length=most).with_facts({LONGEST_FACT: seen}), tmp_path)
+    write_model(longer(most).with_facts({LONGEST_FACT: seen}), tmp_path)
     assert json.loads((tmp_path / "generation_config.json").read_text())["max_length"] == limit
 
 
@@ -115,25 +123,18 @@ def test_generate_stops_where_the_model_has_seen_nothing_so_long(
 def test_what_marian_lacks_is_refused_with_an_alternative(
     settings: dict[str, object], named: str, tmp_path: Path
 ) -> None:
+    loaded = small_model()
+    loaded.model.config = replace(loaded.model.config, **settings)
     with pytest.raises(DragomanError, match=f"{named}.*--to ctranslate2"):
-        write_model(small_model(**settings), tmp_path)
+        write_model(loaded, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "swish"])
-def test_every_activation_is_the_one_of_transformers(activation: str, tmp_path: Path) -> None:
-    loaded = small_model(activation=activation)
-    write_model(loaded, tmp_path)
-    source, target = [7, 9, 30, EOS], [40, 11]
-    with torch.no_grad():
-        ours = loaded.model(torch.tensor([source]), torch.tensor([[BOS, *target]]))[0]
-    torch.testing.assert_close(logits(tmp_path, source, target), ours, atol=2e-5, rtol=1e-5)
-
-
 def test_the_folder_says_how_to_search_and_how_far_the_positions_go(tmp_path: Path) -> None:
-    write_model(small_model(max_length=700), tmp_path)
+    write_model(longer(700), tmp_path)
     search = transformers.GenerationConfig.from_pretrained(tmp_path)
     assert (search.num_beams, search.length_penalty, search.early_stopping) == (4, 0.6, False)
     assert (search.pad_token_id, search.eos_token_id, search.forced_eos_token_id) == (0, EOS, EOS)
+    assert (search.decoder_start_token_id, search.suppress_tokens) == (BOS, [0, 1, 2])
     assert transformers.AutoConfig.from_pretrained(tmp_path).max_position_embeddings == 700
     assert logits(tmp_path, [7] * 699 + [EOS], [40]).shape[0] == 2

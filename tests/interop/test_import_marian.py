@@ -1,3 +1,5 @@
+"""Import of Marian folders: they translate here as they do with transformers, and what cannot be imported says why."""
+
 from __future__ import annotations
 
 import json
@@ -10,58 +12,81 @@ import safetensors.torch
 import torch
 
 from dragoman.checkpoint import IMPORTED_FACT, LONGEST_FACT, TEXT_FACT, ModelFolder
-from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, DragomanError
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError
 from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from dragoman.interop import huggingface
-from dragoman.interop import import_marian as arrival_module
-from dragoman.interop.backends import HuggingFaceSide
-from dragoman.interop.import_marian import read_marian
-from dragoman.interop.parity import Sample, prove
+from dragoman.interop import huggingface, import_marian
+from dragoman.interop.import_marian import ImportedModel, read_marian
+from dragoman.interop.parity import Parity, prove
+from dragoman.interop.sample import Sample
 from tests.marian_folders import TAG, opus
 from tests.small_models import LINES, small_model
 
 transformers = pytest.importorskip("transformers", reason="needs transformers: pip install 'dragoman[huggingface]'")
+BIAS = "model.encoder.layers.0.fc1.bias"
 
 
-def forced(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
-    """transformers' log-probabilities (T, V) along a target, all by Marian's numbers; <pad>, the last one, has none."""
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
-    start = model.config.decoder_start_token_id
-    with torch.no_grad():
-        found = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([[start, *target[:-1]]]))
-    found.logits[:, :, model.config.pad_token_id] = -math.inf
-    return found.logits[0].log_softmax(dim=-1)  # type: ignore[no-any-return]
+def compare(folder: Path, imported: ImportedModel, lines: list[str]) -> Parity:
+    engine = Engine(imported.loaded.model, torch.device("cpu"), autocast=False)
+    backend = huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent)
+    return prove(engine, imported.loaded.vocabulary, backend, Sample(lines, None, "lines"), "fr")
 
 
-@pytest.mark.parametrize("separate", [False, True])
+def change_tensors(folder: Path, **tensors: torch.Tensor | None) -> None:
+    path = folder / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    for name, tensor in tensors.items():
+        weights.pop(name, None)
+        if tensor is not None:
+            weights[name] = tensor
+    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+
+
+def change_settings(path: Path, **changes: Any) -> None:
+    """Change a JSON file; "gone" removes a key."""
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in (content | changes).items() if v != "gone"}))
+
+
+# ---- what is imported
+
+
 @pytest.mark.parametrize(
-    "changes", [{}, {"scale_embedding": False}, {"tie_word_embeddings": False}, {"activation_function": "relu"}]
+    ("separate", "changes"),
+    [
+        (True, {}),
+        (False, {"scale_embedding": False}),
+        (True, {"tie_word_embeddings": False}),
+        (False, {"activation_function": "relu"}),
+    ],
 )
 def test_probabilities_are_those_of_transformers(separate: bool, changes: dict[str, Any], tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus", separate, **changes)
-    arrival = read_marian(folder)
-    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
+    imported = read_marian(folder)
+    engine = Engine(imported.loaded.model, torch.device("cpu"), autocast=False)
     source, target = [10, 50, 7, EOS], [9, 33, 60, EOS]
     ours = engine.logits([source], [target])[0].log_softmax(dim=-1)
-    rows = [torch.tensor(side) for side in arrival.rows]
-    theirs = forced(folder, rows[0][source].tolist(), rows[1][target].tolist())
+    rows = [torch.tensor(numbers) for numbers in imported.rows]
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32).eval()
+    start = torch.tensor([model.config.decoder_start_token_id])
+    with torch.no_grad():
+        decoder_input = torch.cat((start, rows[1][target[:-1]]))
+        theirs = model(input_ids=rows[0][source][None], decoder_input_ids=decoder_input[None])
+    theirs.logits[:, :, model.config.pad_token_id] = -math.inf  # transformers added this row
     known = torch.tensor([number for number in range(len(rows[1])) if number not in (PAD, BOS)])
-    torch.testing.assert_close(ours[:, known], theirs[:, rows[1][known]], atol=1e-4, rtol=1e-4)
-    assert arrival.absent == [PAD, BOS]
+    expected = theirs.logits[0].log_softmax(dim=-1)[:, rows[1][known]]
+    torch.testing.assert_close(ours[:, known], expected, atol=1e-4, rtol=1e-4)
+    assert imported.absent == [PAD, BOS]
     assert ours[:, [PAD, BOS]].max() < -50
 
 
 @pytest.mark.parametrize("separate", [False, True])
 def test_it_translates_as_transformers_does(separate: bool, tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus", separate)
-    arrival = read_marian(folder)
     lines = LINES[:10] if separate else [*LINES[:8], f"{TAG} {LINES[3]}", f"{TAG}{LINES[4]}"]
-    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
-    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
-    parity = prove(engine, arrival.loaded.vocabulary, side, Sample(lines, None, "lines"), "fr")
+    parity = compare(folder, read_marian(folder), lines)
     assert parity.passed, parity
     assert parity.identical == {"1": 10, "4": 10}
     assert parity.tokenized_alike
@@ -71,17 +96,13 @@ def test_a_model_that_would_write_the_unknown_symbol_is_imported(tmp_path: Path)
     folder = opus(tmp_path / "opus")
     bias = safetensors.torch.load_file(folder / "model.safetensors")["final_logits_bias"]
     bias[0, 1] = 8.0
-    changed(folder, final_logits_bias=bias)
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
-    arrival = read_marian(folder)
-    lines, vocabulary = LINES[1:11], arrival.loaded.vocabulary
-    sources = [[*ids, EOS] for ids in vocabulary.source.encode(lines)]
-    rows = [torch.tensor([[arrival.rows[0][i] for i in ids]]) for ids in sources]
+    change_tensors(folder, final_logits_bias=bias)
+    model, imported, lines = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder), read_marian(folder), LINES[1:7]
+    sources = [[*ids, EOS] for ids in imported.loaded.vocabulary.source.encode(lines)]
+    rows = [torch.tensor([[imported.rows[0][i] for i in ids]]) for ids in sources]
     written = [model.generate(row, num_beams=1, max_length=40)[0] for row in rows]
     assert any(1 in ids for ids in written), "transformers by itself writes <unk>"
-    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
-    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
-    parity = prove(engine, vocabulary, side, Sample(lines, None, "lines"), "fr")
+    parity = compare(folder, imported, lines)
     assert parity.passed, parity
     for beam, same in parity.identical.items():
         assert same + parity.endless[beam] == len(lines)
@@ -89,13 +110,13 @@ def test_a_model_that_would_write_the_unknown_symbol_is_imported(tmp_path: Path)
 
 
 def test_the_model_folder_keeps_everything(tmp_path: Path) -> None:
-    arrival = read_marian(opus(tmp_path / "opus"))
-    arrival.loaded.save(tmp_path / "model")
+    imported = read_marian(opus(tmp_path / "opus"))
+    imported.loaded.save(tmp_path / "model")
     again = Translator(ModelFolder.load(tmp_path / "model"))
     lines = [LINES[2], f"{TAG} {LINES[3]}", " ".join(LINES[:9])]
-    assert again.translate(lines) == Translator(arrival.loaded).translate(lines)
+    assert again.translate(lines) == Translator(imported.loaded).translate(lines)
     assert (tmp_path / "model" / "vocabulary.json").is_file()
-    assert again.direction.facts["imported from"] == "opus"
+    assert again.direction.facts == {IMPORTED_FACT: "opus"}
     inspection = inspect(again, f"{TAG} {LINES[3]}")
     assert inspection.source_pieces[0] == TAG
     assert inspection.target == again.translate([f"{TAG} {LINES[3]}"])[0].text
@@ -123,172 +144,145 @@ def test_there_and_back_is_the_same_model(tmp_path: Path) -> None:
     source, target = torch.tensor([[7, 9, 30, EOS]]), torch.tensor([[BOS, 40, 11]])
     with torch.no_grad():
         torch.testing.assert_close(back.model(source, target), loaded.model(source, target), atol=1e-4, rtol=0)
-    texts = [[t.text for t in Translator(model).translate(LINES)] for model in (back, loaded)]
-    assert texts[0] == texts[1]
 
 
-def test_weights_that_were_changed_elsewhere_lose_what_was_known_of_the_old_ones(tmp_path: Path) -> None:
+def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Path) -> None:
     facts = {"validation": {"bleu": 31.5}, "steps": 900, TEXT_FACT: "abc", LONGEST_FACT: 30}
     loaded = small_model().with_facts(facts)
     huggingface.write_model(loaded, tmp_path)
     described = describe(loaded, "huggingface", [tmp_path / "model.safetensors"])
     (tmp_path / "dragoman.json").write_bytes(described)
     assert read_marian(tmp_path).loaded.direction == loaded.direction
-    changed(tmp_path, **{BIAS: torch.zeros(64)})
+    change_tensors(tmp_path, **{BIAS: torch.zeros(64)})
     again = read_marian(tmp_path).loaded.direction
     assert (again.source, again.target) == ("en", "ne")
     assert again.facts == {IMPORTED_FACT: tmp_path.name, LONGEST_FACT: 30}
     (tmp_path / "dragoman.json").write_bytes(describe(loaded, "huggingface"))
-    assert read_marian(tmp_path).loaded.direction == again, "where nothing tells"
+    assert read_marian(tmp_path).loaded.direction == again, "without checksums nothing tells"
 
 
 def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
-    arrival = read_marian(opus(tmp_path / "opus", zero=True))
+    imported = read_marian(opus(tmp_path / "opus", zero=True))
     numbers = json.loads((tmp_path / "opus" / "vocab.json").read_text())
-    rows = arrival.rows[0]
+    rows = imported.rows[0]
     assert (rows[PAD], rows[UNK], rows[BOS], rows[EOS]) == (-1, 1, numbers["<pad>"], 0)
-    model = arrival.loaded.model
-    assert model.target_embedding.weight[BOS].abs().max() == 0, "Marian begins with a zero embedding"
-    listed = arrival.loaded.vocabulary.source.pieces(range(len(rows)))
+    embedding = imported.loaded.model.target_embedding.weight
+    assert embedding[BOS].abs().max() == 0, "Marian begins with a zero embedding"
+    listed = imported.loaded.vocabulary.source.pieces(range(len(rows)))
     assert all(numbers[piece] == row for piece, row in list(zip(listed, rows, strict=True))[4:])
 
 
-def test_padding_of_the_target_has_a_number_of_its_own(tmp_path: Path) -> None:
-    folder = opus(tmp_path / "opus", separate=True)
-    settings = json.loads((folder / "config.json").read_text())
+def test_padding_of_the_target_has_a_number_of_its_own() -> None:
     numbers = {"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "<pad>": 4}
-    side = arrival_module._arrange(numbers, settings | {"pad_token_id": 2, "decoder_start_token_id": 4}, folder)
-    assert side.rows == [-1, 1, 4, 0, 2, 3]
-    assert side.absent == [PAD, BOS]
+    settings = {"pad_token_id": 2, "decoder_start_token_id": 4, "eos_token_id": 0}
+    numbering = import_marian._number(numbers, settings)
+    assert numbering.rows == [-1, 1, 4, 0, 2, 3]
+    assert numbering.absent == [PAD, BOS]
 
 
-def test_a_folders_own_habits_of_search_do_not_count(tmp_path: Path) -> None:
+def test_settings_of_the_search_in_the_folder_do_not_count(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
-    rewrite(folder / "generation_config.json", no_repeat_ngram_size=1, repetition_penalty=3.0, num_beams=2)
-    arrival = read_marian(folder)
-    engine = Engine(arrival.loaded.model, torch.device("cpu"), autocast=False)
-    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
-    assert prove(engine, arrival.loaded.vocabulary, side, Sample(LINES[:5], None, "lines"), "fr").passed
+    change_settings(folder / "generation_config.json", no_repeat_ngram_size=1, repetition_penalty=3.0, num_beams=2)
+    assert compare(folder, read_marian(folder), LINES[:5]).passed
 
 
-@pytest.mark.parametrize("broken", ["tokenizer_config.json", "config.json"])
-def test_what_transformers_can_not_load_is_one_sentence(broken: str, tmp_path: Path) -> None:
-    folder = opus(tmp_path / "opus")
-    arrival = read_marian(folder)
-    (folder / broken).write_text("{")
-    with pytest.raises(DragomanError, match="transformers can't load it"):
-        HuggingFaceSide(folder, arrival.rows, arrival.absent)
+def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
+    """As docs/exports.md says."""
+    name, folder = str(opus(tmp_path / "hub")), str(tmp_path / "opus")
+    transformers.MarianMTModel.from_pretrained(name).save_pretrained(folder)
+    transformers.MarianTokenizer.from_pretrained(name).save_pretrained(folder)
+    there, here = (Translator(read_marian(Path(place)).loaded) for place in (name, folder))
+    assert [t.text for t in here.translate(LINES[:5])] == [t.text for t in there.translate(LINES[:5])]
+
+
+# ---- what is refused
 
 
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
+        ("config.json", None),
         ("config.json", {"use_cache": "yes"}),
-        ("config.json", {"id2label": 3}),
         ("config.json", {"dtype": "floatx"}),
+        ("tokenizer_config.json", None),
         ("tokenizer_config.json", {"added_tokens_decoder": "x"}),
         ("tokenizer_config.json", {"model_max_length": "long"}),
-        ("tokenizer_config.json", {"tokenizer_class": "EsmTokenizer"}),
     ],
 )
-def test_damaged_settings_are_one_sentence(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
+def test_what_transformers_can_not_load_is_one_sentence(
+    name: str, changes: dict[str, Any] | None, tmp_path: Path
+) -> None:
     """transformers raises errors of many kinds, some of them only when it cuts text."""
     folder = opus(tmp_path / "opus")
-    arrival = read_marian(folder)
-    rewrite(folder / name, **changes)
+    imported = read_marian(folder)
+    if changes is None:
+        (folder / name).write_text("{")
+    else:
+        change_settings(folder / name, **changes)
     with pytest.raises(DragomanError, match="transformers can't") as refusal:
-        HuggingFaceSide(folder, arrival.rows, arrival.absent).encode(LINES[:3])
+        huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent).encode(LINES[:3])
     assert "\n" not in str(refusal.value)
 
 
 def test_a_folder_does_not_choose_what_computes(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
-    rewrite(folder / "config.json", attn_implementation="sdpa")
-    arrival = read_marian(folder)
-    side = HuggingFaceSide(folder, arrival.rows, arrival.absent)
-    assert side._model.config._attn_implementation == "eager"
-    for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
-        rewrite(folder / "config.json", **{name: "nobody/kernels"})
-        with pytest.raises(DragomanError, match=f"has {name}"):
-            read_marian(folder)
-        rewrite(folder / "config.json", **{name: "gone"})
-
-
-def changed(folder: Path, **tensors: torch.Tensor | None) -> None:
-    path = folder / "model.safetensors"
-    weights = safetensors.torch.load_file(path)
-    for name, tensor in tensors.items():
-        weights.pop(name, None)
-        if tensor is not None:
-            weights[name] = tensor
-    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
-
-
-BIAS = "model.encoder.layers.0.fc1.bias"
+    change_settings(folder / "config.json", attn_implementation="sdpa")
+    imported = read_marian(folder)
+    backend = huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent)
+    assert backend._model.config._attn_implementation == "eager"
 
 
 @pytest.mark.parametrize(
     ("tensors", "message"),
     [
-        ({BIAS: None}, r"model\.encoder\.layers\.0\.fc1\.bias is missing"),
-        ({BIAS: torch.zeros(63)}, r"model\.encoder\.layers\.0\.fc1\.bias is \(63,\), not \(64,\)"),
-        ({BIAS: torch.full((64,), math.nan)}, r"model\.encoder\.layers\.0\.fc1\.bias has values that are no numbers"),
-        ({BIAS.replace("layers.0", "layers.9"): torch.zeros(64)}, r"layers\.9\.fc1\.bias belongs to no layer"),
+        ({BIAS: None}, r"feed_forward\.inner\.bias is missing"),
+        ({BIAS: torch.zeros(63)}, r"feed_forward\.inner\.bias is \(63,\), not \(64,\)"),
+        ({BIAS: torch.full((64,), math.nan)}, r"feed_forward\.inner\.bias has values that are no"),
+        ({BIAS.replace("layers.0", "layers.9"): torch.zeros(64)}, r"layers\.9\.feed_forward\.inner\.bias is unknown"),
         ({"model.encoder.layers.0.fc3.bias": torch.zeros(64)}, r"fc3\.bias is unknown to Marian"),
         ({"model.shared.weight": None}, r"model\.shared\.weight is missing"),
         ({"model.shared.weight": torch.zeros(5, 32)}, r"an embedding is \(5, 32\)"),
-        ({"final_logits_bias": torch.zeros(1, 7)}, "final_logits_bias"),
-        ({"model.encoder.embed_positions.weight": torch.ones(64, 32)}, "no sinusoids"),
-        ({"model.encoder.embed_positions.weight": torch.ones(64)}, "no sinusoids"),
-        ({"model.encoder.embed_positions.weight": torch.ones(64, 31)}, "no sinusoids"),
-        ({"model.shared.weight": torch.tensor(1.0)}, r"an embedding is \(\)"),
+        ({"model.shared.weight": torch.tensor(1.0)}, "do not fit together"),
+        ({"final_logits_bias": torch.zeros(1, 7)}, r"an embedding is \(7,\)"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(
     tensors: dict[str, torch.Tensor | None], message: str, tmp_path: Path
 ) -> None:
     folder = opus(tmp_path / "opus")
-    changed(folder, **tensors)
+    change_tensors(folder, **tensors)
     with pytest.raises(DragomanError, match=message):
         read_marian(folder)
-
-
-def rewrite(path: Path, **changes: Any) -> None:
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({k: v for k, v in (content | changes).items() if v != "gone"}))
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
         ("config.json", {"model_type": "bart"}, "a bart model"),
-        ("config.json", {"model_type": "gone"}, "no model of Hugging Face's"),
-        ("config.json", {"normalize_before": True}, "normalize_before"),
+        ("config.json", {"model_type": "gone"}, "not a model of Hugging Face"),
         ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
-        ("config.json", {"decoder_ffn_dim": 128}, "differ in feed-forward"),
-        ("config.json", {"encoder_layers": 3}, r"model\.encoder\.layers\.2\.fc1\S+ is missing"),
-        ("config.json", {"encoder_layers": 10**9}, r"model\.encoder\.layers\.\S+ is missing"),
-        ("config.json", {"vocab_size": "7"}, "vocab_size is '7' in config.json"),
-        ("config.json", {"d_model": "gone"}, "d_model"),
-        ("config.json", {"eos_token_id": "gone"}, "special token"),
-        ("config.json", {"pad_token_id": 10**6}, "beyond"),
-        ("config.json", {"vocab_size": 7}, "vocab_size is 7 in config.json, but there are"),
-        ("config.json", {"decoder_vocab_size": 7}, "decoder_vocab_size is 7 in config.json, but there are"),
-        ("config.json", {"max_position_embeddings": 10**12}, "beyond all memory"),
-        ("config.json", {"max_position_embeddings": 10**30}, "beyond all memory"),
-        ("config.json", {"encoder_ffn_dim": 10**30, "decoder_ffn_dim": 10**30}, "beyond all memory"),
+        ("config.json", {"encoder_layers": 3}, r"encoder\.layers\.2\.\S+ is missing"),
+        ("config.json", {"encoder_layers": 10**9}, "layers"),
+        ("config.json", {"d_model": "gone"}, "d_model is missing"),
+        ("config.json", {"eos_token_id": "gone"}, "eos_token_id is missing"),
+        ("config.json", {"eos_token_id": "x"}, "do not fit together"),
+        ("config.json", {"decoder_start_token_id": 10**6}, "an embedding is"),
+        ("config.json", {"max_position_embeddings": 10**30}, "max_length must be"),
+        ("config.json", {"encoder_ffn_dim": 10**30}, "d_ff"),
         ("config.json", {"transformers_weights": "adapter_model.bin"}, "has transformers_weights"),
         ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "has auto_map"),
+        ("config.json", {"_attn_implementation": "nobody/kernels"}, "has _attn_implementation"),
         ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
         ("vocab.json", {"▁new": 0}, "each once"),
+        ("vocab.json", {"▁new": "x"}, "do not fit together"),
         ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),
-        ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "no language code; give the right ones with"),
+        ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "language code; pass the right ones with"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
-    rewrite(folder / name, **changes)
-    with pytest.raises((DragomanError, ConfigError), match=message):
+    change_settings(folder / name, **changes)
+    with pytest.raises(DragomanError, match=message):
         read_marian(folder)
 
 
@@ -303,40 +297,20 @@ def test_missing_and_damaged_files_are_one_sentence(name: str, content: bytes | 
         read_marian(folder)
 
 
-def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
+def test_weights_in_other_files_are_refused_with_the_cure(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(DragomanError, match="could run any program"):
         read_marian(folder)
-
-
-def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
-    """As docs/exports.md says it is to."""
-    name, folder = str(opus(tmp_path / "hub")), str(tmp_path / "opus")
-    transformers.MarianMTModel.from_pretrained(name).save_pretrained(folder)
-    transformers.MarianTokenizer.from_pretrained(name).save_pretrained(folder)
-    there, here = (Translator(read_marian(Path(place)).loaded) for place in (name, folder))
-    assert [t.text for t in here.translate(LINES[:5])] == [t.text for t in there.translate(LINES[:5])]
+    (folder / "pytorch_model.bin").rename(folder / "model-00001-of-00002.safetensors")
+    with pytest.raises(DragomanError, match=r"only a part of the weights; .* max_shard_size='100GB'"):
+        read_marian(folder)
 
 
 def test_a_folder_that_is_to_be_imported_first_says_so(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
-    with pytest.raises(DragomanError, match=f"a marian model.*; import it first: dragoman import {folder} --out MODEL"):
+    with pytest.raises(DragomanError, match=f"a marian model.*dragoman import {folder} --out MODEL"):
         ModelFolder.load(folder)
-    rewrite(folder / "config.json", model_type="bart")
-    with pytest.raises(DragomanError, match=r"a bart model, not one of Dragoman's$"):
-        ModelFolder.load(folder)
-
-
-def test_weights_in_several_files_are_refused_with_the_cure(tmp_path: Path) -> None:
-    folder = opus(tmp_path / "opus")
-    model = transformers.MarianMTModel.from_pretrained(folder)
-    (folder / "model.safetensors").unlink()
-    model.save_pretrained(folder, max_shard_size="20KB")
-    with pytest.raises(DragomanError, match=r"only a part of the weights; .* max_shard_size='100GB'"):
-        read_marian(folder)
-    model.save_pretrained(folder, max_shard_size="100GB")
-    read_marian(folder)
 
 
 def test_a_subword_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
@@ -344,5 +318,5 @@ def test_a_subword_model_of_another_vocabulary_is_refused(tmp_path: Path) -> Non
     numbers = json.loads((folder / "vocab.json").read_text())
     strange = {piece if piece.startswith("<") else f"{piece}x": number for piece, number in numbers.items()}
     (folder / "vocab.json").write_text(json.dumps(strange))
-    with pytest.raises(DragomanError, match=r"source\.spm: \d+% of its subwords are in the vocabulary"):
+    with pytest.raises(DragomanError, match=r"source\.spm: only \d+% of its subwords are in the vocabulary"):
         read_marian(folder)

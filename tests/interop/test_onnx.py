@@ -1,3 +1,5 @@
+"""ONNX: the graphs answer as the model does. PyTorch takes about ten seconds to export a model."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,44 +8,55 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS
 from dragoman.inference.engine import Engine
 from dragoman.interop import onnx
-from dragoman.interop.backends import OnnxSide
-from dragoman.interop.parity import Sample, prove
-from dragoman.text.subwords import Vocabulary
+from dragoman.interop.parity import prove
+from dragoman.interop.sample import Sample
 from tests.small_models import LINES, small_model
 
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'dragoman[onnx]'")
 pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'dragoman[onnx]'")
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("joint", "settings"),
-    [
-        (True, {}),
-        (False, {"norm": "pre", "positions": "learned", "activation": "swish"}),
-        (True, {"positions": "halves", "activation": "gelu", "tie_softmax": False, "softmax_bias": True}),
-    ],
-)
-def test_the_graphs_answer_alike(joint: bool, settings: dict[str, object], tmp_path: Path) -> None:
-    loaded = small_model(joint, **settings)
-    onnx.write_model(loaded, tmp_path)
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelFolder, Path]:
+    folder, loaded = tmp_path_factory.mktemp("onnx"), small_model()
+    onnx.write_model(loaded, folder)
+    return loaded, folder
+
+
+def assert_alike(loaded: ModelFolder, folder: Path) -> None:
     engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    side = OnnxSide(tmp_path, Vocabulary.load(tmp_path))
-    parity = prove(engine, loaded.vocabulary, side, Sample(LINES[:12], LINES[:12], "lines"), "en")
+    sample = Sample(LINES[:12], LINES[:12], "lines")
+    parity = prove(engine, loaded.vocabulary, onnx.OnnxBackend(folder), sample, "en")
     assert parity.passed, parity
     assert parity.identical == {"1": 12, "4": 12}
     assert parity.logits == "logits"
     assert parity.largest_difference < 1e-4
 
 
-@pytest.mark.slow
-def test_the_graphs_take_any_number_and_length_of_sentences(tmp_path: Path) -> None:
-    loaded = small_model()
+def test_the_graphs_answer_alike(exported: tuple[ModelFolder, Path]) -> None:
+    assert_alike(*exported)
+
+
+@pytest.mark.parametrize(
+    ("joint", "settings"),
+    [
+        (False, {"norm": "pre", "positions": "learned", "activation": "swish"}),
+        (True, {"positions": "halves", "activation": "gelu", "tie_softmax": False, "softmax_bias": True}),
+    ],
+)
+def test_graphs_of_other_kinds_answer_alike(joint: bool, settings: dict[str, object], tmp_path: Path) -> None:
+    loaded = small_model(joint, **settings)
     onnx.write_model(loaded, tmp_path)
-    encoder = runtime.InferenceSession(str(tmp_path / onnx.ENCODER_FILE), providers=["CPUExecutionProvider"])
+    assert_alike(loaded, tmp_path)
+
+
+def test_the_graphs_take_any_number_and_length_of_sentences(exported: tuple[ModelFolder, Path]) -> None:
+    encoder = runtime.InferenceSession(str(exported[1] / onnx.ENCODER_FILE), providers=["CPUExecutionProvider"])
     for shape in ((1, 1), (1, 40), (5, 7)):
         source = np.full(shape, 9, dtype=np.int64)
         keys, _ = encoder.run(None, {"source": source})
@@ -54,17 +67,14 @@ def test_the_graphs_take_any_number_and_length_of_sentences(tmp_path: Path) -> N
     np.testing.assert_allclose(keys[:, :1, :, :4], alone, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_sentences_beside_longer_ones_are_translated_as_alone(tmp_path: Path) -> None:
-    """The proof knows no padding: it takes sentences of one length together."""
-    loaded = small_model()
-    onnx.write_model(loaded, tmp_path)
-    side = OnnxSide(tmp_path, Vocabulary.load(tmp_path))
-    sources = side.encode(LINES[:9])
+def test_padding_changes_no_translation(exported: tuple[ModelFolder, Path]) -> None:
+    """The proof has no padding: it takes sentences of one length together."""
+    backend = onnx.OnnxBackend(exported[1])
+    sources = backend.encode(LINES[:9])
     assert len({len(source) for source in sources}) > 3
     for beam in (1, 4):
-        alone = [side.search([source], beam, 40)[0] for source in sources]
-        assert side.search(sources, beam, 40) == alone
-    _, ours = side._step(torch.full((9,), BOS), side._start(sources))
-    apart = [side._step(torch.tensor([BOS]), side._start([source]))[1] for source in sources]
+        alone = [backend.search([source], beam, 40)[0] for source in sources]
+        assert backend.search(sources, beam, 40) == alone
+    _, ours = backend._step(torch.full((9,), BOS), backend._start(sources))
+    apart = [backend._step(torch.tensor([BOS]), backend._start([source]))[1] for source in sources]
     torch.testing.assert_close(ours, torch.cat(apart), atol=1e-5, rtol=1e-5)

@@ -11,11 +11,13 @@ from dragoman.cli.main import main
 NEEDED = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "ctranslate2", "onnx": "onnxruntime"}
 
 
-def export(model: Path, to: str, *more: str) -> Path:
+def arguments(model: Path, to: str, out: Path, sentences: int = 5) -> list[str]:
     pytest.importorskip(NEEDED[to], reason=f"needs {NEEDED[to]}")
+    valid = ["--valid", str(model.parent / "valid"), "--sentences", str(sentences)]
+    return ["export", str(model), "--to", to, "--out", str(out), *valid]
+
+
+def export(model: Path, to: str, *more: str) -> Path:
     out = model.parent / to
-    valid = str(model.parent / "valid")
-    assert (
-        main(["export", str(model), "--to", to, "--out", str(out), "--valid", valid, "--sentences", "10", *more]) == 0
-    )
+    assert main([*arguments(model, to, out, 10), *more]) == 0
     return out
