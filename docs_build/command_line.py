@@ -54,9 +54,8 @@ def _entry(verb: str, option: Option, positional: bool) -> str:
 def _kind(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return " | ".join(get_args(kind))
-    if kind == list[str]:
-        return "TEXT …"
-    return {bool: "true | false", str: "text", int: "whole number", float: "number"}[kind]
+    names = {bool: "true | false", str: "text", int: "whole number", float: "number"}
+    return f"{names[get_args(kind)[0]]} …" if get_origin(kind) is list else names[kind]
 
 
 def in_html(text: str) -> str:

@@ -33,7 +33,10 @@ VERBS = {
     "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
     "score": Verb(options.ScoreConfig, "dragoman.cli.translate"),
     "inspect": Verb(
-        options.InspectConfig, "dragoman.cli.inspect", ("folder", "sentence"), ("n_best", "batch_tokens", "long")
+        options.InspectConfig,
+        "dragoman.cli.inspect",
+        ("folder", "sentence"),
+        ("n_best", "batch_tokens", "long", "engine", "workers"),
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),

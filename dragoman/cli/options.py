@@ -1,4 +1,4 @@
-"""What each verb of the command line takes, training apart: frozen dataclasses as in config.py."""
+"""The options of each verb, except those of train (config.py): frozen dataclasses whose field texts are the help."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ CONST = "const"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AligningConfig(SearchConfig):
-    """What the verbs that align share."""
+class TranslatorConfig(SearchConfig):
+    """Options of the verbs that run a translator."""
 
-    alignment_layer: int = 0
-    """The decoder layer that alignments are read from, from 1; 0 is the recommended one: the last, of six or more the
-    one before it."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch: 1 or 2 lines in 100
+    change with --batch-tokens or --workers."""
+    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
+    """Inference engine; auto picks it from the folder type. A folder exported for CTranslate2 computes in the precision
+    it was stored in, or in float32 on processors without it, whatever --precision says."""
+    workers: int = 0
+    """Processes that translate at the same time on a CPU; 0 takes as many as PyTorch has threads."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         super().__post_init__()
-        require_between(self, 0, 10**9, "alignment_layer")
+        require_between(self, 0, 10**9, "workers")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateConfig(AligningConfig):
+class TranslateConfig(TranslatorConfig):
     """Translate raw text, line by line: from a file or stdin to stdout."""
 
     folder: str
@@ -36,30 +40,54 @@ class TranslateConfig(AligningConfig):
     file: str = "-"
     """The text to translate; - is stdin."""
     format: Literal["text", "moses", "json"] = "text"
-    """text: one translation a line (with --n-best above 1: moses); moses: "line ||| translation ||| log-probability
-    ||| score"; json: one object a line. Of a line that was split, log-probability and score are the sums of its parts'
-    (json: "parts")."""
+    """text: one translation per line (with --n-best above 1: moses). moses: "line ||| translation ||| log-probability
+    ||| score". json: one object per line. If a line was split, log-probability and score are the sums over its parts,
+    whose number json tells."""
     alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={CONST: "auto"})
-    """Also print which source word each target word comes from (Pharaoh's format: "translation ||| 0-0 1-2", counted
-    from 0; in JSON with the words). Words are what spaces separate; auto takes subwords for languages that are written
-    without spaces. Without a value: auto."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch:
-    1 or 2 lines in 100 change with --batch-tokens or --workers."""
-    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
-    float32 where the processor can't, whatever --precision says."""
-    workers: int = 0
-    """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
+    """Also print which source word each target word comes from, in Pharaoh's format ("translation ||| 0-0 1-2", counted
+    from 0), or in JSON with the words. Words are separated by spaces; auto takes subwords for languages written without
+    spaces. Without a value: auto."""
+    alignment_layer: int = 0
+    """Decoder layer to read alignments from, counted from 1; 0 is the recommended one: the last but one of six layers
+    or more, else the last."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         super().__post_init__()
-        require_between(self, 0, 10**9, "workers")
+        require_between(self, 0, 1000, "alignment_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluateConfig(SearchConfig):
+class InspectConfig(TranslatorConfig):
+    """Open one translation: attention of every layer and head, probabilities, the beam, the alignment."""
+
+    folder: str
+    """The model folder."""
+    sentence: str
+    """The sentence to translate."""
+    translation: str | None = None
+    """Show this translation instead of the model's own."""
+    out: str = ""
+    """The page to write. The default is inspection.html, or no page if --text, --json, --npz or --png is given."""
+    text: bool = False
+    """Print a summary for the terminal."""
+    json: str = ""
+    """Write everything except the attention to this file: candidates, probabilities, search tree, alignment."""
+    npz: str = ""
+    """Write the arrays to this file, for numpy.load."""
+    png: str = ""
+    """Write a figure of each attention block into this folder."""
+    alignment_layer: int = 0
+    """Decoder layer to read the alignment from, counted from 1; 0 is the recommended one, as in translate."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Precision of the search, as in translate. What is shown about the translation is computed in fp32."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between(self, 0, 1000, "alignment_layer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(TranslatorConfig):
     """Translate a test text and score it: sacreBLEU, chrF2 and chrF2++, with their signatures."""
 
     folder: str
@@ -67,35 +95,23 @@ class EvaluateConfig(SearchConfig):
     test: list[str]
     """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
     tokenized: bool = False
-    """The test text is tokenised, as the model's: score its tokens as they are, in lower case. Such a BLEU
-    compares with published tokenised BLEU, and with nothing else."""
+    """The test text is tokenised, as the model's training text was: score its tokens as they are, in lower case. Such a
+    BLEU can only be compared with published tokenised BLEU."""
     json: str = ""
     """Also write the scores, the settings and the translations to this file, for compare."""
     markdown: str = ""
-    """Also write the scores with all that they depend on to this file, as a table."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:N or mps."""
+    """Also write the scores and everything they depend on to this file, as a table."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """auto takes bf16 on processors that multiply it faster; fp32 scores alike on every machine. In bf16, rounding
-    depends on the batch: 1 or 2 lines in 100 change with --batch-tokens or --workers."""
-    engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """What computes; auto: what the folder is for. A folder exported for CTranslate2 computes as it was stored, or in
-    float32 where the processor can't, whatever --precision says."""
-    workers: int = 0
-    """Processes that translate at the same time, on a CPU; 0: one for each thread that PyTorch would take."""
-
-    def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        super().__post_init__()
-        require_between(self, 0, 10**9, "workers")
+    """fp32 gives the same scores on every machine; auto takes bf16 on processors that multiply it faster. In bf16,
+    rounding depends on the batch: 1 or 2 lines in 100 change with --batch-tokens or --workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig:
-    """Say how probable given translations are: log-probability, score, number of subwords; tab-separated lines.
+    """Score given translations: log-probability, score and number of subwords, in tab-separated lines.
 
-    Computed in fp32, of the subwords into which SentencePiece cuts the translation; a search may have written the same
-    text in others.
+    Computed in fp32, with the subwords SentencePiece splits the translation into. A search may have written the same
+    text with other subwords.
     """
 
     folder: str
@@ -108,7 +124,6 @@ class ScoreConfig:
     """auto, cpu, cuda, cuda:N or mps."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         require_between(self, 0, 10, "length_penalty")
 
 
@@ -117,46 +132,45 @@ class CompareConfig:
     """Compare evaluations of the same text: mean and spread over several runs, and paired bootstrap resampling."""
 
     system: list[str]
-    """What evaluate --json wrote; one file for each run of the system, such as for each seed."""
+    """Files written by evaluate --json, one for each run of the system, such as for each seed."""
     baseline: list[str] = field(default_factory=list)
-    """The same of another system: as many runs, each of which is compared with the one in the same place."""
+    """The same for another system, with the same number of runs. Runs are compared in the order given."""
     json: str = ""
     """Also write the result to this file."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no partner."""
-        require(bool(self.system), "compare needs the evaluation of a system at least")
+        require(bool(self.system), "compare needs at least one --system file")
         for name, files in (("system", self.system), ("baseline", self.baseline)):
             require(len({*files}) == len(files), f"--{name} names a file twice: each counts as a run of its own")
         require(
             len(self.baseline) in (0, len(self.system)),
-            f"--baseline and --system need as many runs each, not {len(self.baseline)} and {len(self.system)}",
+            f"--baseline and --system need the same number of runs, not {len(self.baseline)} and {len(self.system)}",
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig:
-    """Follow a recipe from the text to a table of scores; an interrupted one continues."""
+    """Follow a recipe from the text to a table of scores; run it again to continue an interrupted one."""
 
     recipe: str
     """The recipe: a YAML file such as recipes/multi30k-en-de.yaml."""
     data: str = ""
-    """Where the text is, or is downloaded to; data/TEXT without it, where TEXT is the recipe's."""
+    """Folder of the text, which is downloaded if it is missing. The default is data/TEXT, with the recipe's TEXT."""
     out: str = ""
-    """Where to put the models and the table; runs/NAME without it."""
+    """Folder for the models and the table. The default is runs/NAME, with the recipe's file NAME."""
     seeds: list[int] = field(default_factory=list)
-    """Train once with each of these seeds; by default with those of the recipe."""
+    """Train once with each of these seeds. The default is the recipe's seeds."""
     restart: bool = False
-    """Throw away what earlier runs of these seeds left and begin again."""
+    """Remove the earlier runs of these seeds and start again."""
     accept_changes: bool = False
     """Continue runs although the recipe or the text has changed since."""
     dry_run: bool = False
-    """Train nothing; say what it would take. Where the text is not there, one of the same size is imagined."""
+    """Train nothing, but say how much memory and time it would take. If the text is missing, a random one of the same
+    size is used."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible seeds."""
         require(all(0 <= seed < 2**63 for seed in self.seeds), "seeds must be from 0 to 2^63 - 1")
         require(len({*self.seeds}) == len(self.seeds), "seeds has a number twice")
 
@@ -170,67 +184,64 @@ class AverageConfig:
     out: str
     """The model folder to write."""
     last: int = 5
-    """How many checkpoints."""
+    """Number of checkpoints."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         require_between(self, 1, 10**9, "last")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProofConfig:
-    """What exports and imports share: the sentences that both sides are compared on."""
+    """Options of export and import: the sentences that both sides are compared on."""
 
     valid: list[str] = field(default_factory=list)
-    """Text for the proof, as in training; without it the validation text of the training run, where it is still in
-    its place, or else lines of random subwords."""
+    """Text to compare on, as in training. The default is the validation text of the training run, or lines of random
+    subwords if that text is gone."""
     sentences: int = 200
-    """How many sentences to compare."""
+    """Number of sentences to compare."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         require_between(self, 1, 10**9, "sentences")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig(ProofConfig):
-    """Export a model for another library, and prove that it answers there as it does here."""
+    """Export a model for another library, and check that it gives the same results there."""
 
     folder: str
     """The model folder."""
     to: Literal["ctranslate2", "huggingface", "argos", "onnx"]
-    """ctranslate2: a folder for CTranslate2; huggingface: one for transformers (MarianMTModel); argos: a package for
-    Argos Translate and LibreTranslate; onnx: encoder and decoder step as ONNX graphs."""
+    """ctranslate2: a folder for CTranslate2. huggingface: one for transformers (MarianMTModel). argos: a package for
+    Argos Translate and LibreTranslate. onnx: encoder and decoder step as ONNX graphs."""
     out: str
     """The folder to write."""
     quantization: Literal["float32", "int8", "int16", "float16", "bfloat16"] = "float32"
-    """How CTranslate2 (and an Argos package) keeps the weights."""
+    """Type of the weights that CTranslate2 (also in an Argos package) stores."""
     package_version: str = "1.0"
     """Version of an Argos package."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
         super().__post_init__()
         for_ctranslate2 = self.to in ("ctranslate2", "argos")
         require(for_ctranslate2 or self.quantization == "float32", f"--to {self.to} has no --quantization")
         own_version = self.package_version != ExportConfig.package_version
         require(self.to == "argos" or not own_version, f"--to {self.to} has no --package-version")
         numbers = all(part.isdigit() for part in self.package_version.split("."))
-        require(numbers, f"package_version must be numbers with dots between, not {self.package_version!r}")
+        require(numbers, f"package_version must be numbers separated by dots, not {self.package_version!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportConfig(ProofConfig):
-    """Import a Marian or OPUS-MT folder in Hugging Face's format, and prove that it answers here as it does there."""
+    """Import a Marian or OPUS-MT folder in Hugging Face's format, and check that it gives the same results here."""
 
     folder: str
     """The folder: config.json, model.safetensors, vocab.json, source.spm and target.spm."""
     out: str
     """The model folder to write."""
     source: str = ""
-    """Language code of the source; by default what the folder says."""
+    """Language code of the source. The default is the folder's."""
     target: str = ""
-    """Language code of the target; by default what the folder says."""
+    """Language code of the target. The default is the folder's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,48 +249,23 @@ class DemoConfig:
     """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
 
     out: str = "demo"
-    """Where to put the phrasebook and the model."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InspectConfig(AligningConfig):
-    """Open one translation: attention of every layer and head, probabilities, the beam, the alignment."""
-
-    folder: str
-    """The model folder."""
-    sentence: str
-    """The sentence to translate."""
-    translation: str | None = None
-    """Look at this translation instead of the model's own."""
-    out: str = ""
-    """The page to write; inspection.html unless --text, --json, --npz or --png asks for something else."""
-    text: bool = False
-    """Print a summary for the terminal."""
-    json: str = ""
-    """Write all but the attention to this file: candidates, probabilities, the tree of the search, the alignment."""
-    npz: str = ""
-    """Write the arrays to this file, for numpy.load."""
-    png: str = ""
-    """Write a figure of each attention block into this folder."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Of the search, as for translate; what is shown of the translation that it finds is computed in fp32."""
+    """Folder for the phrasebook and the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DownloadConfig:
-    """Download public parallel text by name; without a name, say what there is."""
+    """Download public parallel text by name, or list the names."""
 
     name: str = ""
-    """Of the text."""
+    """Name of the text. Without a name, the texts are listed."""
     out: str = "data"
     """The folder to write to."""
     mirror: str = ""
-    """Fetch from below this address instead of the text's own."""
+    """Download from below this address instead of the text's own."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no address."""
         web = self.mirror.isascii() and self.mirror.startswith(("http://", "https://"))
-        require(not self.mirror or web, f"a mirror is an address that begins with https://, not {self.mirror!r}")
+        require(not self.mirror or web, f"mirror must be an address that begins with https://, not {self.mirror!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,20 +280,17 @@ class SplitConfig:
     """The text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in
     .gz."""
     out: str
-    """Folder for train, valid and test, a file for each language."""
+    """Folder for train, valid and test, with a file for each language."""
     pairs: int = 1000
-    """About so many for validation and as many for testing; of short text a tenth."""
+    """Approximate number of pairs for validation, and again for testing; of a short text, a tenth."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.text), "split needs at least one text")
-        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require_between(self, 1, 10**9, "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig:
-    """Check parallel text before training: what is wrong, how often, in which lines, and what to do.
+    """Check parallel text before training on it: what is wrong, how often, in which lines, and what to do.
 
     The exit code is 1 if an error is found, and 0 if there are only warnings and notes.
     """
@@ -320,18 +303,15 @@ class CheckConfig:
     """Training text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE;
     each may end in .gz."""
     valid: list[str] = field(default_factory=list)
-    """Validation text; also looked for in the training text."""
+    """Validation text. The training text is searched for its pairs."""
     test: list[str] = field(default_factory=list)
-    """Test text; also looked for in the training text."""
+    """Test text. The training text is searched for its pairs."""
     json: str = ""
     """Also write the report to this file."""
     examples: int = 3
-    """Examples shown of each fault."""
+    """Examples shown of each issue."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require(bool(self.train), "check needs at least one text")
-        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require_between(self, 0, 10**9, "examples")
 
 
@@ -342,15 +322,14 @@ class FiguresConfig:
     out: str
     """The folder to write to."""
     format: Literal["png", "svg"] = "png"
-    """Kind of file."""
+    """File format."""
     dpi: int = 200
     """Pixels per inch of a PNG."""
     model: str = ""
-    """A model folder: draw the attention of this translator, too."""
+    """A model folder: also draw the attention of this translator."""
     sentence: str = ""
-    """What the translator is to translate."""
+    """The sentence that this translator translates."""
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
-        require(10 <= self.dpi <= 1200, f"dpi must be between 10 and 1,200, not {self.dpi}")
+        require_between(self, 10, 1200, "dpi")
         require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")
