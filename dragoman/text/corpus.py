@@ -268,15 +268,15 @@ def _decode(file: BinaryIO, name: str, on_problem: OnProblem, side: int | None =
         try:
             text = piece.decode()
         except UnicodeDecodeError:
-            text = "\r"  # not to be taken as a whole
-        if "\r" not in text and (number or not text.startswith(_BOM)):
+            text = ""
+        if text and "\r" not in text and (number or not text.startswith(_BOM)):
             lines = text.split("\n")
             yield from lines
             number += len(lines)
-            continue
-        for raw in piece.split(b"\n"):
-            number += 1
-            yield _decode_line(raw, name, number, on_problem, side)
+        else:  # there is something to report, or almost nothing
+            for raw in piece.split(b"\n"):
+                number += 1
+                yield _decode_line(raw, name, number, on_problem, side)
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:

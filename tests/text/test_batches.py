@@ -56,12 +56,6 @@ def test_a_plan_in_order_covers_everything_longest_first_within_the_budget(value
     assert all(len(batch) == 1 or padded_size(batch, lengths, lengths) <= budget for batch in plan)
 
 
-def test_a_sentence_beyond_the_budget_is_a_batch_by_itself() -> None:
-    lengths = np.array([3, 500, 4, 5], dtype=np.int64)
-    for plan in (plan_epoch(lengths, lengths, 64, 1, 0), plan_in_order(lengths, 64)):
-        assert [1] in [batch.tolist() for batch in plan]
-
-
 @pytest.mark.parametrize(("seed", "epoch"), [(7, 3), (8, 2), (2, 7)])
 def test_another_seed_or_epoch_puts_other_sentences_together(seed: int, epoch: int) -> None:
     source, target = realistic_lengths(800)

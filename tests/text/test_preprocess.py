@@ -18,7 +18,7 @@ import pytest
 from dragoman.config import CleaningConfig, DragomanError, ModelConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.text import preprocess
 from dragoman.text.corpus import Pair, holds_out, read_pairs
-from dragoman.text.preprocess import HELD_OUT_SHARE, Cleaning, prepare_text
+from dragoman.text.preprocess import HELD_OUT_SHARE, prepare_text
 from dragoman.text.subwords import Vocabulary
 from tests.text.small_texts import cleaning, decoded, held_out, keep_all, sentences, snapshot, write_text
 
@@ -28,12 +28,8 @@ def test_what_is_prepared_is_the_text(config: TrainConfig) -> None:
     assert decoded(prepared) == sentences()[8:]
     assert prepared.valid_pairs == sentences()[:8]  # without empty sides
     assert len(prepared.valid) == 8
-
-
-def test_no_more_validation_pairs_are_translated_than_asked_for(config: TrainConfig) -> None:
-    prepared = prepare_text(replace(config, validation=ValidationConfig(max_lines=3)), keep_all)
-    assert prepared.valid_pairs == sentences()[:3]
-    assert len(prepared.valid) == 8
+    fewer = prepare_text(replace(config, validation=ValidationConfig(max_lines=3)), keep_all)
+    assert (fewer.valid_pairs, len(fewer.valid)) == (sentences()[:3], 8)
 
 
 def test_pairs_that_cleaning_leaves_out_are_not_trained_on(config: TrainConfig, tmp_path: Path) -> None:
@@ -357,9 +353,3 @@ def test_a_line_of_twenty_megabytes_takes_neither_long_nor_much_memory(long_pair
     assert (kept, too_long) == (300, 1)
     assert kilobytes < 10 * sum(map(len, long_pair)) / 1024  # it is there a few times at once, but never in pieces
     assert seconds < 10
-
-
-def test_cleaning_has_an_entry_for_every_pair(config: TrainConfig) -> None:
-    nothing = np.zeros(3, np.bool_)
-    with pytest.raises(ValueError, match="zip"):
-        prepare_text(config, lambda config, report: Cleaning(nothing, nothing, {}))
