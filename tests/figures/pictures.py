@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection, QuadMesh
@@ -11,7 +9,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from dragoman.figures import style
-from dragoman.inspection.record import Inspection
 
 
 def tables(ax: Axes) -> list[np.ndarray]:
@@ -54,12 +51,3 @@ def written(ax: Axes) -> list[str]:
 
 def random_weights(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).dirichlet(np.ones(shape[-1]), shape[:-1])
-
-
-def an_inspection(source: list[str], target: list[str], weights: dict[str, Any]) -> Inspection:
-    """An inspection of a translation with these subwords and weights, and without anything else."""
-    fields = ("facts", "tree", "predictions", "candidates", "source_words", "target_words", "alignment")
-    rest: dict[str, Any] = {name: [] for name in fields}
-    numbers = dict.fromkeys(("log_prob", "score", "chosen", "alignment_layer"), 0)
-    pieces = {"source_pieces": [*source, "</s>"], "inputs": ["<s>", *target], "outputs": [*target, "</s>"]}
-    return Inspection(languages=("en", "fr"), source="", target="", maps=weights, **pieces, **rest, **numbers)  # type: ignore[arg-type]

@@ -9,9 +9,10 @@ from dragoman.figures import attention
 from dragoman.figures.gallery import gallery
 from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
+from tests.inspection.records import an_inspection
 
 from .legibility import assert_legible
-from .pictures import an_inspection, labels, maps, random_weights
+from .pictures import labels, maps, random_weights
 
 QUERIES, KEYS = ["<s>", "Bonjour", "le", "monde"], ["Hello", "world", "</s>"]
 
@@ -24,7 +25,7 @@ def inspection() -> Inspection:
         "decoder.{}.cross_attention": (4, 3),
     }
     weights = {name.format(layer): random_weights(2, *shape) for layer in (0, 2, 10) for name, shape in lengths.items()}
-    return an_inspection(["▁Hello", "▁world"], ["▁Bonjour", "▁le", "▁monde"], weights)
+    return an_inspection(["▁Hello", "▁world"], ["▁Bonjour", "▁le", "▁monde"], maps=weights)
 
 
 def test_a_map_has_queries_downwards_and_keys_to_the_right() -> None:
@@ -135,7 +136,7 @@ def test_maps_side_by_side_have_the_same_queries_and_maps_above_one_another_the_
 
 
 def test_a_step_names_what_is_read_and_what_is_written() -> None:
-    steps = attention.steps_of(an_inspection([], ["▁Straßenmusikantin", "▁و"], {}))
+    steps = attention.steps_of(an_inspection(["▁a"], ["▁Straßenmusikantin", "▁و"]))
     # The marks of direction keep the arrow between what is read and what is written, whatever their scripts.
     assert steps[2] == "\u200eو\u200e → \u200e</s>"
     assert steps[1].replace("\u200e", "") == "Straßenmu… → و"

@@ -12,12 +12,11 @@ import pytest
 from dragoman.config import DragomanError
 from dragoman.figures import gallery, style
 from dragoman.figures.gallery import GALLERY, save_attention, save_figure, save_gallery
+from tests.inspection.records import an_inspection
 
 from .legibility import assert_legible, warnings_are_errors
-from .pictures import an_inspection, random_weights
 
-BLOCKS = ("encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention")
-INSPECTION = an_inspection(["▁a"], ["▁b"], {block: random_weights(2, 2, 2) for block in BLOCKS})
+INSPECTION = an_inspection(["▁a"], ["▁b"])
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_every_figure_is_written_in_every_format_in_order(few: list[str], tmp_pa
 
 def test_every_block_and_an_overview_are_written(tmp_path: Path) -> None:
     paths = save_attention(tmp_path / "folder", INSPECTION)
-    assert [path.name for path in paths] == [*(f"{block}.png" for block in BLOCKS), "overview.png"]
+    assert [path.name for path in paths] == [*(f"{block}.png" for block in INSPECTION.maps), "overview.png"]
     assert {path.read_bytes()[:4] for path in paths} == {b"\x89PNG"}
 
 

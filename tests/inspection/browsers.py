@@ -16,6 +16,7 @@ from dragoman.config import ModelConfig, TextConfig
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary
+from tests.small_models import LINES
 
 try:
     from selenium import webdriver
@@ -33,8 +34,6 @@ ARGUMENTS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
     "--force-prefers-reduced-motion",
 )
-WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
-LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
 SCRIPTS = ["我妈妈在花园里看书。", "أمي تقرأ كتابا في الحديقة.", "אמא שלי קוראת ספר בגינה."]
 SENTENCE = "the old dog sees a green bird"
 LAYERS = {"encoder": 2, "decoder": 3}

@@ -1,8 +1,8 @@
-"""The page in a real browser: what is seen must be what the model computed."""
+"""The inspection page in a real browser: it shows what the model computed, whatever it is given."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
-from tests.inspection.browsers import (
+
+from .browsers import (
     BLOCKS,
     HEADS,
-    LAYERS,
     MEAN,
     PRECISE,
+    SCRIPTS,
     SENTENCE,
     ActionChains,
     By,
@@ -30,12 +31,16 @@ from tests.inspection.browsers import (
     complaints,
     expected,
     lit,
+    overflow,
     readout,
     show,
     shown_map,
+    wait,
 )
 
 pytestmark = pytest.mark.slow
+
+HOSTILE = "<script>window.hacked=1</script> </script><img src=x onerror=window.hacked=1> \"' &lt; <!-- \u202e"
 
 
 def test_it_opens_from_disk_without_a_word_of_complaint(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
@@ -71,19 +76,6 @@ def test_pointing_at_a_target_word_shows_what_its_step_looks_at(
         assert list(map(float, numbers)) == pytest.approx(largest[0] + largest[1], abs=PRECISE)
 
 
-def test_pointing_at_a_source_word_shows_both_directions(
-    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
-) -> None:
-    show(browser, inspection.to_html(), tmp_path)
-    choose(browser, "cross", 2, MEAN)  # the encoder has no third layer: its last one stays
-    ActionChains(browser).move_to_element(chips(browser, "source")[2]).perform()
-    assert lit(browser, "source") == pytest.approx(expected(weights, "encoder", 1, MEAN)[2].tolist(), abs=PRECISE)
-    start, *steps = lit(browser, "target")
-    assert start is None
-    assert steps == pytest.approx(expected(weights, "cross", 2, MEAN)[:, 2].tolist(), abs=PRECISE)
-    assert "encoder layer 2, mean of 4 heads" in browser.find_element(By.CSS_SELECTOR, ".readout").text
-
-
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_the_heat_map_shows_the_weights_of_the_chosen_head(
     browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path, kind: str
@@ -103,54 +95,6 @@ def test_the_heat_map_shows_the_weights_of_the_chosen_head(
         sums = shown_head.sum(1)
         torch.testing.assert_close(sums, torch.ones_like(sums), atol=5e-5 * shown_head.size(1) + PRECISE, rtol=0)
     assert not torch.allclose(heads[0], heads[1], atol=0.01)  # or choosing would prove nothing
-
-
-def test_masked_cells_look_like_no_weight_and_the_cursor_leaves_no_trace(
-    browser: Any, inspection: Inspection, tmp_path: Path
-) -> None:
-    show(browser, inspection.to_html(), tmp_path)
-    choose(browser, "decoder", 0, 0)
-    browser.execute_script(
-        "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))"
-    )
-    picture = "return document.querySelector('.heat-cells canvas').toDataURL()"
-    before = browser.execute_script(picture)
-    # The number of colours inside the cell at the top right, which is masked, and of the one at the top left.
-    masked, weight = browser.execute_script(
-        """const canvas = document.querySelector(".heat-cells canvas");
-        const columns = document.querySelectorAll(".heat-columns .label").length;
-        const edge = canvas.width / columns;
-        const colours = (column) => {
-          const inside = [(column + 0.2) * edge, 0.2 * edge, 0.6 * edge, 0.1 * edge];
-          const { data } = canvas.getContext("2d").getImageData(...inside);
-          return new Set(new Uint32Array(data.buffer)).size;
-        };
-        return [colours(columns - 1), colours(0)];"""
-    )
-    assert masked > 1
-    assert weight == 1
-    shown_map(browser)
-    leave = "new PointerEvent('pointerleave', { pointerType: 'mouse' })"
-    browser.execute_script(f"document.querySelector('.heat-cells').dispatchEvent({leave})")
-    assert browser.execute_script(picture) == before
-
-
-def test_a_small_map_opens_its_head(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
-    show(browser, inspection.to_html(), tmp_path)
-    small = browser.find_elements(By.CSS_SELECTOR, ".thumbnail")
-    assert len(small) == LAYERS["decoder"] * (HEADS + 1)
-    small[1 * (HEADS + 1) + 3].click()
-    assert readout(browser, "heat-title") == "Cross-attention, decoder layer 2, head 3"
-    assert browser.execute_script("return [layer.value, document.getElementById('head-number').value]") == ["1", "2"]
-    painted = "return [...document.querySelectorAll('.thumbnail canvas')].map((c) => [c.width, c.height])"
-    assert browser.execute_script(painted) == [[len(inspection.source_pieces), len(inspection.outputs)]] * len(small)
-    choose(browser, "decoder", 0, 0)
-    alphas = browser.execute_script(  # of a small map's first row: a weight, then what is masked
-        """const canvas = document.querySelector(".thumbnail canvas");
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, 1);
-        return [...data].filter((_, i) => i % 4 === 3);"""
-    )
-    assert alphas == [255, *[0] * (len(inspection.inputs) - 1)]
 
 
 def test_the_heat_map_obeys_the_keyboard(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
@@ -213,40 +157,96 @@ def test_probabilities_candidates_and_tree_are_the_record_s(
         assert len(links) == len(record.alignment)
 
 
-def test_the_path_of_a_given_translation_is_coloured_up_to_where_the_search_left_it(
-    browser: Any, translator: Translator, tmp_path: Path
+def test_hostile_text_stays_text(browser: Any, translator: Translator, tmp_path: Path) -> None:
+    record = inspect(translator, HOSTILE, SearchConfig(max_length=4), translation=HOSTILE)
+    complaints(browser)
+    show(browser, record.to_html(), tmp_path)
+    for kind in BLOCKS:
+        choose(browser, kind, 0, 0)
+        ActionChains(browser).move_to_element(chips(browser, "target")[2]).perform()
+    visible = HOSTILE.replace("\u202e", "⟨U+202E⟩")
+    assert browser.execute_script("return typeof window.hacked") == "undefined"
+    assert browser.execute_script("return document.getElementById('source-text').textContent") == visible
+    assert browser.execute_script("return document.title") == f"{visible} → {visible}"
+    assert browser.execute_script("return document.querySelectorAll('script, img').length") == 2
+    assert complaints(browser) == []
+
+
+def test_nothing_sticks_out_of_a_phone(
+    browser: Any, inspection: Inspection, translator: Translator, tmp_path: Path
 ) -> None:
-    found = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4))
-    other = [*found.outputs[:2], *["▁nowhere"] * (len(found.outputs) - 2)]
-    show(browser, replace(found, outputs=other, chosen=-1).to_html(), tmp_path)
-    path = browser.execute_script(
-        "return [...document.querySelectorAll('.tree .chosen .piece')].map((e) => e.textContent)"
-    )
-    assert path == found.labels(other[:2])
+    unbroken = inspect(translator, "dog" * 60, SearchConfig(max_length=4), translation="cat" * 60)
+    for record in (inspection, unbroken):
+        show(browser, record.to_html(), tmp_path, width=390)
+        for kind in BLOCKS:
+            choose(browser, kind, 0, MEAN)
+            assert overflow(browser) == 0
+            assert browser.execute_script("return innerWidth") == 390  # or the phone would have zoomed out
+        browser.execute_script("for (const help of document.querySelectorAll('details')) help.open = true")
+        assert overflow(browser) == 0
 
 
-def test_small_maps_have_the_scale_of_the_legend(
-    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_word_stands_out_from_its_ground(
+    browser: Any, inspection: Inspection, tmp_path: Path, dark: bool
 ) -> None:
     show(browser, inspection.to_html(), tmp_path)
-    browser.find_element(By.ID, "attention").find_element(By.CSS_SELECTOR, "#scales [value=max]").click()
-    painted = """
-        const [r, g, b] = TABLES[theme()].encoder[shade(arguments[0], arguments[1])];
-        const canvas = document.querySelector(`.thumbnail[data-layer='0'][data-head='${arguments[2]}'] canvas`);
-        const [red, green, blue] = canvas.getContext("2d").getImageData(arguments[3], 0, 1, 1).data;
-        return [[r, g, b], [red, green, blue]];
-    """
-    for shown in (MEAN, 1):
-        choose(browser, "encoder", 0, shown)
-        top = float(expected(weights, "encoder", 0, shown).max())
-        for head in range(HEADS):
-            for key, weight in enumerate(expected(weights, "encoder", 0, head)[0].tolist()):
-                table, pixel = browser.execute_script(painted, min(weight, top), top, head, key)
-                assert pixel == pytest.approx(table, abs=2)  # weights on the page have 16 bits
+    if browser.execute_script("return theme()") != ("dark" if dark else "light"):
+        browser.find_element(By.ID, "theme").click()
+    assert browser.execute_script("return theme()") == ("dark" if dark else "light")
+    browser.execute_script("for (const help of document.querySelectorAll('details')) help.open = true")
+    time.sleep(0.3)  # colours change softly
+    faint = browser.execute_script(
+        """const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+        const ground = (node) => {
+          for (let at = node; at; at = at.parentElement) {
+            const colour = numbers(getComputedStyle(at).backgroundColor);
+            if (colour.length === 3 || colour[3] === 1) return colour;
+          }
+        };
+        const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        const found = [];
+        for (const node of document.body.querySelectorAll("*:not(script, style, option)")) {
+          if (![...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+          const back = ground(node);
+          const contrast = ratio(luminance(numbers(getComputedStyle(node).color)), luminance(back));
+          if (contrast < 4.5) found.push([node.className, node.textContent, contrast]);
+        }
+        return found;"""
+    )
+    assert faint == []
 
 
-def test_languages_are_told_in_the_way_of_the_web(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
-    show(browser, replace(inspection, languages=("zh_TW", "pt_BR")).to_html(), tmp_path)
-    for side, code in (("source", "zh-TW"), ("target", "pt-BR")):
-        assert browser.find_element(By.ID, f"{side}-text").get_attribute("lang") == code
-        assert browser.find_element(By.CSS_SELECTOR, f".chips.{side} .piece").get_attribute("lang") == code
+def test_it_works_inside_a_notebook(
+    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
+) -> None:
+    complaints(browser)
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{inspection._repr_html_()}", encoding="utf-8")
+    browser.get(path.as_uri())
+    browser.switch_to.frame(0)
+    wait(browser)
+    choose(browser, "cross", 0, 1)
+    ActionChains(browser).move_to_element(chips(browser, "target")[1]).perform()
+    assert lit(browser, "source") == pytest.approx(expected(weights, "cross", 0, 1)[1].tolist(), abs=PRECISE)
+    browser.find_element(By.CSS_SELECTOR, "#sections a[href='#beam']").click()
+    assert browser.execute_script("return document.activeElement.id") == "beam-heading"
+    assert browser.execute_script("return location.href") == "about:srcdoc"
+    browser.switch_to.default_content()
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("sentence", SCRIPTS)
+def test_writing_runs_in_its_own_direction(browser: Any, translator: Translator, tmp_path: Path, sentence: str) -> None:
+    record = inspect(translator, sentence, SearchConfig(max_length=4), translation="cat dog")
+    show(browser, record.to_html(), tmp_path)
+    first, second = (chip.rect for chip in chips(browser, "source")[:2])
+    assert first["y"] == second["y"]
+    assert (first["x"] > second["x"]) == (sentence != SCRIPTS[0])
+    first, second = (chip.rect for chip in chips(browser, "target")[:2])
+    assert first["x"] < second["x"]  # one side's direction leaves the other alone
+    labels = browser.execute_script(
+        "return [...document.querySelectorAll('.chips.source .piece')].map((p) => p.textContent)"
+    )
+    assert labels == record.to_dict()["source_labels"]
+    assert overflow(browser) == 0

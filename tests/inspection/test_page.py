@@ -7,13 +7,13 @@ import json
 import math
 import re
 from html.parser import HTMLParser
-from typing import Any
 
-import numpy as np
 import pytest
 
 from dragoman.inspection.page import render_page
-from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
+from dragoman.inspection.record import Inspection
+
+from .records import an_inspection
 
 HOSTILE = [
     "<script>window.hacked=1</script>",
@@ -30,46 +30,10 @@ HOSTILE = [
 ]
 
 
-SEARCH = {"length_penalty": 0.6, "min_length": 0, "max_length": 50, "precision": "fp32"}
-
-
-def inspection(words: list[str], layers: int = 1, heads: int = 2, beam: int = 2) -> Inspection:
-    """A translation of a sentence into itself, with random weights."""
-    generator = np.random.default_rng(5)
+def inspection(words: list[str], layers: int = 1, heads: int = 2) -> Inspection:
+    """A translation of a sentence into itself."""
     pieces = ["▁" + word for word in words]
-    length = len(pieces) + 1
-
-    def weights(rows: int, columns: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-        return generator.dirichlet(np.ones(columns), (heads, rows)).astype(np.float32)
-
-    blocks = ["encoder.{}.self_attention", "decoder.{}.self_attention", "decoder.{}.cross_attention"]
-    outputs = [*pieces, "</s>"]
-    tree = [
-        BeamNode(beam * (depth - 1) + i if depth else -1, depth, piece, -depth - i / beam, -1 if piece != "</s>" else i)
-        for depth, piece in enumerate(outputs)
-        for i in range(beam)
-    ]
-    text = " ".join(words)
-    return Inspection(
-        languages=("en", "xx"),
-        facts={"parameters": 1000, "d_model": 8, "search": SEARCH | {"beam": beam}},
-        source=text,
-        target=text,
-        source_pieces=outputs,
-        inputs=["<s>", *pieces],
-        outputs=outputs,
-        predictions=[Prediction(piece, 0.5, 1, [(p, 0.1) for p in outputs[:6]]) for piece in outputs],
-        log_prob=-1.5,
-        score=-1.0,
-        candidates=[Candidate(text, outputs, -1.5 - i, -1.0 - i) for i in range(beam)],
-        chosen=0,
-        tree=tree,
-        maps={block.format(i): weights(length, length) for block in blocks for i in range(layers)},
-        source_words=[*range(len(words)), -1],
-        target_words=[*range(len(words)), -1],
-        alignment=[(i, i) for i in range(len(words))],
-        alignment_layer=0,
-    )
+    return an_inspection(pieces, pieces, layers, heads)
 
 
 class Page(HTMLParser):
@@ -168,6 +132,6 @@ def test_numbers_that_json_lacks_become_null() -> None:
 
 
 def test_sixty_subwords_through_the_base_model_stay_below_three_megabytes() -> None:
-    record = inspection(["subword"] * 59, layers=6, heads=8, beam=4)
-    assert len(record.maps) == 18
-    assert len(record.to_html().encode()) < 3_000_000
+    large = inspection(["subword"] * 59, layers=6, heads=8)
+    assert len(large.maps) == 18
+    assert len(large.to_html().encode()) < 3_000_000

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,35 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
-from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction, readable, visible
+from dragoman.inspection.record import Inspection, readable, visible
+
+from .records import an_inspection
 
 HOSTILE = "a<script>alert('x')</script>\" & \u202eevil\u2066\u200f\x07\u2028"
 
 
 def example(**changes: object) -> Inspection:
-    rng = np.random.default_rng(1)
-    weights = rng.dirichlet(np.ones(3), size=(2, 2)).astype(np.float32)
-    record = Inspection(
-        languages=("en", "fr"),
-        facts={"num_heads": 2, "search": {"beam": 1}},
-        source="a b",
-        target="c",
-        source_pieces=["▁a", "▁b", "</s>"],
-        inputs=["<s>", "▁c"],
-        outputs=["▁c", "</s>"],
-        predictions=[Prediction("▁c", 0.5, 1, [("▁c", 0.5), ("x", 0.2)]), Prediction("</s>", 0.9, 1, [("</s>", 0.9)])],
-        log_prob=-0.8,
-        score=-0.7,
-        candidates=[Candidate("c", ["▁c", "</s>"], -0.8, -0.7)],
-        chosen=0,
-        tree=[BeamNode(-1, 0, "▁c", -0.7, -1), BeamNode(0, 1, "</s>", -0.8, 0)],
-        maps={"decoder.0.cross_attention": weights},
-        source_words=[0, 1, -1],
-        target_words=[0, -1],
-        alignment=[(1, 0)],
-        alignment_layer=0,
-    )
-    return replace(record, **changes)  # type: ignore[arg-type]
+    return an_inspection(["▁a", "▁b"], ["▁c"], **changes)
 
 
 def test_labels_are_readable() -> None:
@@ -96,8 +75,8 @@ def test_arrays_can_be_read_back(tmp_path: Path) -> None:
         assert np.array_equal(arrays["decoder.0.cross_attention"], record.maps["decoder.0.cross_attention"])
         assert arrays["source_pieces"].tolist() == record.source_pieces
         assert arrays["outputs"].tolist() == record.outputs
-        assert arrays["probabilities"].tolist() == [0.5, 0.9]
-        assert arrays["alignment"].tolist() == [[1, 0]]
+        assert arrays["probabilities"].tolist() == [0.5, 0.5]
+        assert arrays["alignment"].tolist() == [[0, 0]]
     with pytest.raises(DragomanError, match=r"could not be saved"):
         record.save_npz(tmp_path / "missing" / "arrays.npz")
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from dragoman.inference.alignment import words_of
 from dragoman.inspection.record import Candidate, Inspection, Prediction, visible
 from dragoman.inspection.terminal import render_text
+
+from .records import an_inspection
 
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 STEP = re.compile(r" *(\d+) +(\S+) +(\d[\d.e-]*) ([━╸]*) +(\d+)((?: +\S+ +\d[\d.e-]*)*)$")
@@ -33,39 +34,6 @@ HOSTILE = [
 ]
 
 
-def make(
-    source_pieces: list[str],
-    outputs: list[str],
-    predictions: list[Prediction] | None = None,
-    heads: int = 2,
-    seed: int = 1,
-) -> Inspection:
-    """A record with random attention; both sides get their `</s>` here."""
-    places = {"source": [*words_of(source_pieces), -1], "target": [*words_of(outputs), -1]}
-    shape = (heads, len(outputs) + 1, len(source_pieces) + 1)
-    sharp = np.random.default_rng(seed).random(shape, dtype=np.float32) ** 12
-    return Inspection(
-        languages=("en", "fr"),
-        facts={"search": {"precision": "fp32"}},
-        source="".join(source_pieces).replace("▁", " ").strip(),
-        target="".join(outputs).replace("▁", " ").strip(),
-        source_pieces=[*source_pieces, "</s>"],
-        inputs=["<s>", *outputs],
-        outputs=[*outputs, "</s>"],
-        predictions=predictions or [Prediction(piece, 0.5, 1, [(piece, 0.5)]) for piece in [*outputs, "</s>"]],
-        log_prob=-1.23456,
-        score=-0.65432,
-        candidates=[Candidate("one", ["▁one", "</s>"], -1.0, -0.5), Candidate("two", ["▁two", "</s>"], -3.0, -1.5)],
-        chosen=0,
-        tree=[],
-        maps={"decoder.1.cross_attention": sharp / sharp.sum(axis=2, keepdims=True)},
-        source_words=places["source"],
-        target_words=places["target"],
-        alignment=[(0, word) for word in range(max(places["target"]) + 1)] if source_pieces else [],
-        alignment_layer=1,
-    )
-
-
 def hostile_record(number: int) -> Inspection:
     """A record whose every text is one that could break a line, a column or the terminal."""
     chance = np.random.default_rng(number)
@@ -81,10 +49,9 @@ def hostile_record(number: int) -> Inspection:
         )
         for piece in [*outputs, "</s>"]
     ]
-    record = make(pieces, outputs, predictions)
+    changes = {"languages": (texts[0], texts[1]), "source": texts[2], "target": texts[3], "chosen": -1}
     candidates = [Candidate(texts[4], ["</s>"], -1e3, -1e2)]
-    languages = (texts[0], texts[1])
-    return replace(record, languages=languages, source=texts[2], target=texts[3], candidates=candidates, chosen=-1)
+    return an_inspection(pieces, outputs, predictions=predictions, candidates=candidates, **changes)
 
 
 @pytest.mark.parametrize("width", [10, 40, 80, 160])
@@ -106,7 +73,7 @@ def test_no_line_is_wider_than_the_width_and_nothing_in_it_steers_the_terminal(n
 @pytest.mark.parametrize("width", [24, 80])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_sentences_are_printed_whole_at_any_width(text: str, width: int) -> None:
-    record = replace(make(["▁a"], ["▁b"]), source=text, target=f"one {text}")
+    record = replace(an_inspection(["▁a"], ["▁b"]), source=text, target=f"one {text}")
     above = render_text(record, width).split("    log-probability")[0]
     shown = [line.removeprefix(("en", "fr")[line.startswith("fr")]) for line in above.split("\n")]
     expected = visible(text) + "one" + visible(text)
@@ -122,10 +89,10 @@ PREDICTIONS = [
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_the_numbers_are_those_of_the_record(width: int) -> None:
-    text = render_text(make(["▁Hello"], ["▁Bon", "jour"], PREDICTIONS), width)
+    text = render_text(an_inspection(["▁Hello"], ["▁Bon", "jour"], predictions=PREDICTIONS), width)
     assert "log-probability -1.2346, score -0.6543" in text
     assert re.findall(r"([▸ ]) (\d)  (-\d\.\d{4})  (\w+)$", text, re.M) == [
-        ("▸", "1", "-0.5000", "one"),
+        ("▸", "1", "-0.5000", "Bonjour"),
         (" ", "2", "-1.5000", "two"),
     ]
     rows = [found.groups() for line in text.split("\n") if (found := STEP.match(line))]
@@ -144,7 +111,7 @@ def test_the_numbers_are_those_of_the_record(width: int) -> None:
 def test_bars_are_as_long_as_the_probabilities(width: int) -> None:
     values = [0.0, 0.2, 0.4999, 0.75, 1.0]
     steps = [Prediction("▁w", value, 1, [("▁w", value)]) for value in values]
-    text = render_text(make(["▁a"], ["▁w"] * 4, steps), width)
+    text = render_text(an_inspection(["▁a"], ["▁w"] * 4, predictions=steps), width)
     (header,) = (line for line in text.split("\n") if line.endswith("rank"))
     rows = [found for line in text.split("\n") if (found := STEP.match(line))]
     assert {row.start(3) for row in rows} == {header.index("probability")}
@@ -169,11 +136,11 @@ def read_grid(text: str) -> tuple[list[str], list[str], list[list[str]]]:
 @pytest.mark.parametrize("width", [24, 80, 190])
 def test_the_grid_has_the_mean_of_the_heads_in_tenths(sources: int, targets: int, heads: int, width: int) -> None:
     pieces = [f"▁{'s' * (1 + i % 7)}" for i in range(sources)]
-    record = make(pieces, ["▁t"] * targets, heads=heads, seed=sources)
+    record = an_inspection(pieces, ["▁t"] * targets, heads=heads, seed=sources)
     columns, labels, rows = read_grid(render_text(record, width))
     assert columns == [*(piece[1:] for piece in pieces), "</s>"]
     assert labels == [f"{t} {label}" for t, label in enumerate([*["t"] * targets, "</s>"], start=1)]
-    mean = record.maps["decoder.1.cross_attention"].astype(float).sum(axis=0) / heads
+    mean = record.maps["decoder.0.cross_attention"].astype(float).sum(axis=0) / heads
     shown = np.array([[0 if cell == "·" else int(cell[-1]) for cell in row] for row in rows])
     assert shown.shape == mean.shape
     assert np.abs(shown - np.minimum(10 * mean, 9.0)).max() <= 0.5 + 1e-6
@@ -182,7 +149,7 @@ def test_the_grid_has_the_mean_of_the_heads_in_tenths(sources: int, targets: int
 
 
 def test_the_fewest_groups_that_the_width_allows() -> None:
-    record = make([f"▁{'s' * 12}"] * 8, ["▁t"])
+    record = an_inspection([f"▁{'s' * 12}"] * 8, ["▁t"])
     assert len(read_grid(render_text(record, 130))[0]) == 9
     assert "ssssssssssss" in render_text(record, 130).split("Cross-attention")[1], "whole labels where there is room"
     narrow = render_text(record, 86).split("Cross-attention")[1]
@@ -203,7 +170,7 @@ def test_columns_stand_one_below_the_other_in_any_script(width: int) -> None:
         "字" * 40,
         "▁" + "x" * 40,
     ]
-    text = render_text(make(pieces, pieces), width)
+    text = render_text(an_inspection(pieces, pieces), width)
     steps = text.split("Step by step")[1].split("Alignment")[0]
     starts = {cell_len(line[: found.start()]) for line in steps.split("\n") if (found := re.search(r"0\.500", line))}
     assert len(starts) == 1
@@ -217,17 +184,17 @@ def test_columns_stand_one_below_the_other_in_any_script(width: int) -> None:
 
 
 def test_text_from_right_to_left_cannot_turn_the_columns_around() -> None:
-    text = render_text(make(["▁الحيوان", "▁שלום"], ["▁مرحبا", "▁שלום", "▁latin"]), 80)
+    text = render_text(an_inspection(["▁الحيوان", "▁שלום"], ["▁مرحبا", "▁שלום", "▁latin"]), 80)
     for line in text.split("Step by step")[1].split("\n"):
         for found in re.finditer(r"[\u0590-\u06ff…]+", line):
             after = line[found.end() :]
             assert after.startswith(LEFT_TO_RIGHT), line
-    assert LEFT_TO_RIGHT not in render_text(make(["▁Hello"], ["▁Bonjour"]), 80)
+    assert LEFT_TO_RIGHT not in render_text(an_inspection(["▁Hello"], ["▁Bonjour"]), 80)
 
 
 def test_the_alignment_in_words_and_in_pharaohs_format() -> None:
     coffee = [f"<0x{byte:02X}>" for byte in "☕".encode()]
-    record = make(["▁hot", "▁", *coffee, "▁ple", "ase"], ["▁du", "▁", *coffee, "▁cha", "ud"])
+    record = an_inspection(["▁hot", "▁", *coffee, "▁ple", "ase"], ["▁du", "▁", *coffee, "▁cha", "ud"])
     record = replace(record, alignment=[(0, 2), (1, 1), (2, 0)])
     text = render_text(record, 80)
     block = text.split("Alignment")[1].split("\n\n")[0]
@@ -240,14 +207,14 @@ def test_the_alignment_in_words_and_in_pharaohs_format() -> None:
 
 
 def test_without_spaces_every_subword_is_aligned() -> None:
-    record = make(["▁", "你", "<0xE5>"], ["▁x"])
+    record = an_inspection(["▁", "你", "<0xE5>"], ["▁x"])
     record = replace(record, source_words=[0, 1, 2, -1], alignment=[(0, 0), (1, 0), (2, 0)])
     block = render_text(record, 80).split("Alignment")[1].split("\n\n")[0]
     assert re.findall(r"(\S+) ↔ (\S+)", block) == [("␣", "x"), ("你", "x"), ("⟨E5⟩", "x")]
 
 
 def test_it_says_when_the_search_did_not_find_the_translation() -> None:
-    record = make(["▁Hello"], ["▁Bonjour"])
+    record = an_inspection(["▁Hello"], ["▁Bonjour"])
     assert "▸ 2" in render_text(replace(record, chosen=1), 80)
     unfound = render_text(replace(record, chosen=-1), 80)
     assert "▸" not in unfound
