@@ -27,7 +27,7 @@ _IMAGE = re.compile(r'<img\b[^>]*? src="([^"]*figures/[^"]+\.svg)"[^>]*>')
 def drawn() -> dict[str, bytes]:
     """Every picture as SVG, by name; drawn once in a process."""
     with tempfile.TemporaryDirectory() as folder:
-        return {path.stem: path.read_bytes() for path in save_gallery(Path(folder), ("svg",), inspection=inspection())}
+        return {path.stem: path.read_bytes() for path in save_gallery(Path(folder), "svg", inspection=inspection())}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -62,7 +62,7 @@ def _inspected(config: InspectConfig) -> Inspection:
 def figures(config: FiguresConfig) -> int:
     """Draw the pictures into a folder; returns the exit code."""
     inspection = evidence.inspect(Translator.load(config.model), config.sentence) if config.model else None
-    _report(save_gallery(Path(config.out), (config.format,), config.dpi, inspection))
+    _report(save_gallery(Path(config.out), config.format, config.dpi, inspection))
     return 0
 
 

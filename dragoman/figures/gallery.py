@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -184,29 +184,23 @@ def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
     }
 
 
-def save_gallery(
-    out: Path, formats: Sequence[str] = ("png",), dpi: int = 200, inspection: Inspection | None = None
-) -> list[Path]:
-    """Write every picture, once in each format, as NAME.png or NAME.svg; returns the files in order.
-
-    The same call writes the same bytes again.
+def save_gallery(out: Path, suffix: str = "png", dpi: int = 200, inspection: Inspection | None = None) -> list[Path]:
+    """Write every picture as NAME.png or NAME.svg and return the files in order; the same call writes the same bytes.
 
     Args:
         out: the folder; made if need be.
-        formats: "png", "svg" or both.
+        suffix: "png" or "svg".
         dpi: pixels per inch of a PNG.
         inspection: whose attention to draw; without it the pictures of a translator are left out.
 
     Raises:
-        DragomanError: a format is unknown, or a file can't be written.
+        DragomanError: a file can't be written.
     """
     make_folder(out)
     paths = []
     for name, picture in gallery(inspection).items():
-        figure = picture.draw()
-        for suffix in formats:
-            paths.append(out / f"{name}.{suffix}")
-            save_figure(figure, paths[-1], dpi, picture.title, picture.caption)
+        paths.append(out / f"{name}.{suffix}")
+        save_figure(picture.draw(), paths[-1], dpi, picture.title, picture.caption)
     return paths
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from functools import cache
 from typing import Any
 
@@ -24,11 +23,8 @@ _SCRIPTS = (
 
 
 def render_page(record: dict[str, Any]) -> str:
-    """Page for a record from Inspection.to_dict; the same record gives the same page.
-
-    Numbers that JSON does not have (NaN, infinity) become null.
-    """
-    return _template().render(record=finite(record))
+    """Page for a record from Inspection.to_dict; the same record gives the same page."""
+    return _template().render(record=record)
 
 
 @cache
@@ -50,12 +46,3 @@ def _sha256(text: str) -> Markup:
     """Hash of a script or style, as a content security policy names it."""
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return Markup("sha256-" + base64.b64encode(digest).decode("ascii"))
-
-
-def finite(value: Any) -> Any:
-    """The value with None in place of all numbers that JSON does not have, NaN and the infinities."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""What one translation looked like from the inside.
+"""One translation from the inside, as a record.
 
 Shapes: S source subwords, T target steps (both count the `</s>`), H heads.
 """
@@ -9,8 +9,9 @@ import base64
 import html
 import io
 import json
+import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inference.alignment import Links
-from dragoman.inspection.page import finite, render_page
+from dragoman.inspection.page import render_page
 from dragoman.runtime.files import write_atomically
 from dragoman.text.languages import has_spaces
 
@@ -28,7 +29,7 @@ FloatArray = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One of the best translations that the search finished, as many as its beam is wide."""
+    """One of the finished translations of the search; it keeps as many as its beam is wide."""
 
     text: str
     pieces: list[str]
@@ -54,7 +55,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class BeamNode:
-    """One subword in the tree of all that the search looked into."""
+    """One subword in the tree of the hypotheses that the search explored."""
 
     parent: int
     """Its place in the list of nodes; -1 for what begins a translation."""
@@ -99,7 +100,7 @@ class Inspection:
     chosen: int
     """The candidate that is looked at; -1 if it is none of them."""
     tree: list[BeamNode]
-    """What the search looked into; parents come before children."""
+    """The hypotheses that the search explored; parents come before children."""
     maps: dict[str, FloatArray]
     """Attention weights by block, "encoder.0.self_attention", …: (H, S, S), (H, T, T) or (H, T, S)."""
     source_words: list[int]
@@ -116,11 +117,11 @@ class Inspection:
         return readable(pieces, has_spaces(self.languages[side]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values and safe to show: control characters made visible, weights in base64.
+        """Everything as JSON values and safe to show: control characters made visible, weights in base64, NaN as null.
 
         A weight w is stored as the 16-bit integer round(65,535 w), little-endian, in the order (H, T, S).
         """
-        shown: dict[str, Any] = _visible(asdict(replace(self, maps={})))
+        shown: dict[str, Any] = _mapped(asdict(replace(self, maps={})), _shown)
         shown["maps"] = {name: {"shape": w.shape, "data": _packed(w)} for name, w in self.maps.items()}
         shown["source_labels"] = self.labels(self.source_pieces, 0)
         shown["input_labels"], shown["output_labels"] = self.labels(self.inputs), self.labels(self.outputs)
@@ -128,7 +129,7 @@ class Inspection:
             entry["labels"] = self.labels(candidate.pieces)
         for entry, step in zip(shown["predictions"], self.predictions, strict=True):
             entry["label"] = self.labels([step.piece])[0]
-            entry["likeliest"] = [(self.labels([piece])[0], p) for piece, p in step.likeliest]
+            entry["likeliest"] = [(self.labels([piece])[0], _finite(chance)) for piece, chance in step.likeliest]
         for entry, node in zip(shown["tree"], self.tree, strict=True):
             entry["label"] = self.labels([node.piece])[0]
         return shown
@@ -161,12 +162,12 @@ class Inspection:
         write_atomically(path, buffer.getvalue())
 
     def save_json(self, path: Path) -> None:
-        """Write all but the attention weights as JSON, under the names of this class; what is no number becomes null.
+        """Write everything except the attention weights as JSON, under the names of this class; NaN becomes null.
 
         Raises:
             DragomanError: the file can't be written.
         """
-        record = finite(asdict(replace(self, maps={})))
+        record = _mapped(asdict(replace(self, maps={})), _finite)
         del record["maps"]
         write_atomically(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
 
@@ -212,18 +213,26 @@ _JOINERS = "\u200c\u200d"  # part of the spelling of Persian, Hindi, …
 
 
 def visible(text: str) -> str:
-    """The text with control characters, those that turn the writing direction above all, spelt out as ⟨U+202E⟩."""
+    """The text with control characters, such as those that change the writing direction, written as ⟨U+202E⟩."""
     return "".join(
         f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in _JOINERS else c
         for c in text
     )
 
 
-def _visible(value: Any) -> Any:
-    if isinstance(value, str):
-        return visible(value)
+def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with every string and number in it changed, however deep in lists and dictionaries."""
     if isinstance(value, dict):
-        return {key: _visible(inner) for key, inner in value.items()}
+        return {key: _mapped(inner, change) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_visible(inner) for inner in value]
-    return value
+        return [_mapped(inner, change) for inner in value]
+    return change(value)
+
+
+def _finite(value: Any) -> Any:
+    """None for the numbers that JSON does not have, NaN and the infinities."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) else _finite(value)

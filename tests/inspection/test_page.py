@@ -125,8 +125,7 @@ def test_the_program_never_makes_markup_or_code_from_text() -> None:
 
 
 def test_numbers_that_json_lacks_become_null() -> None:
-    data = inspection(["a"]).to_dict()
-    data["log_prob"], data["score"] = -math.inf, math.nan
+    data = an_inspection(["▁a"], ["▁b"], log_prob=-math.inf, score=math.nan).to_dict()
     record = json.loads(Page(render_page(data)).texts["record"])
     assert record["log_prob"] is record["score"] is None
 
