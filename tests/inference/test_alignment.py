@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.config import EOS, TextConfig
 from dragoman.inference.alignment import (
@@ -27,12 +25,6 @@ def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
     assert words_of(["▁the", "▁dog", "house"], "subwords") == [0, 1, 2]
 
 
-@given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=8))
-def test_words_are_what_spaces_separate(words: list[str]) -> None:
-    pieces = [piece for word in words for piece in ("▁" + word[0], *word[1:])]
-    assert words_of(pieces)[-1] + 1 == len(" ".join(words).split(" "))
-
-
 def test_links_are_read_at_the_prediction_summed_over_the_source_and_averaged_over_the_target() -> None:
     # Source words: 0 = subwords 0 and 1, 1 = subword 2; </s> is subword 3. Target: word 0 = steps 0 and 1, word 1 = 2.
     source_words, target_words = [0, 0, 1, NO_WORD], [0, 0, 1, NO_WORD]
@@ -48,18 +40,6 @@ def test_links_are_read_at_the_prediction_summed_over_the_source_and_averaged_ov
     # The mean of the heads decides: another head that is surer the other way turns both links.
     other = torch.tensor([[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     assert align(torch.stack((rows, other)), source_words, target_words) == [(1, 0), (0, 1)]
-
-
-@given(st.integers(1, 4), st.integers(1, 6), st.integers(1, 6), st.integers(0, 10_000))
-def test_how_a_source_word_is_cut_does_not_matter(heads: int, targets: int, sources: int, seed: int) -> None:
-    torch.manual_seed(seed)
-    weights = torch.rand(heads, targets + 1, sources + 1, dtype=torch.float64).softmax(dim=-1)
-    target_words = [*range(targets), NO_WORD]
-    whole = align(weights, [*range(sources), NO_WORD], target_words)
-    halves = (weights / 2).repeat_interleave(2, dim=-1)
-    cut = [word for place in range(sources) for word in (place, place)]
-    assert align(halves, [*cut, NO_WORD, NO_WORD], target_words) == whole
-    assert [target for _, target in whole] == list(range(targets))
 
 
 def test_nothing_aligns_with_an_empty_sentence() -> None:
@@ -95,8 +75,3 @@ def test_each_side_is_aligned_in_units_of_its_own() -> None:
     pieces = vocabulary.target.pieces(ids)
     assert (found.source, found.target) == (["the", "cat"], pieces)
     assert found.links == [(word, place) for place, word in enumerate(words_of(pieces))]
-
-
-def test_two_heads_outvote_one_that_is_surer() -> None:
-    heads = torch.tensor([[[0.9, 0.1]], [[0.2, 0.8]], [[0.2, 0.8]]])
-    assert align(heads, [0, 1], [0]) == [(1, 0)]

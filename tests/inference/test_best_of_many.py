@@ -64,16 +64,16 @@ KINDS += ["best in one group", "best at the end", "last of many equal"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("vocabulary", [5, 255, 256, 511, 512, 513, 700, 1024, 1279])
+@pytest.mark.parametrize("vocabulary", [5, 256, 513, 1279])
 def test_the_best_of_many_are_those_of_a_sort_of_all(vocabulary: int, kind: str) -> None:
     torch.manual_seed(vocabulary)
-    for width in (1, 2, 3, 4, 5):
+    for width in (1, 4):
         for scores in (torch.zeros(3, width), -torch.rand(3, width), -torch.randint(3, (3, width)).float()):
-            assert_same_best(scores, logits_of(kind, (3, width, vocabulary)), [1, 2, 3, 5, 8, 10, 13, 20])
+            assert_same_best(scores, logits_of(kind, (3, width, vocabulary)), [1, 3, 8, 20])
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("vocabulary", [8000, 37001])
+@pytest.mark.parametrize("vocabulary", [8001])
 def test_the_best_of_very_many_are_those_of_a_sort_of_all(vocabulary: int, kind: str) -> None:
     torch.manual_seed(vocabulary)
     for width in (1, 4):
@@ -89,7 +89,7 @@ def test_the_logits_may_be_the_last_ones_of_whole_prefixes(vocabulary: int) -> N
 
 
 @pytest.mark.parametrize("vocabulary", [300, 600])
-@pytest.mark.parametrize("count", [127, 128, 129, 400, 5000])
+@pytest.mark.parametrize("count", [128, 129, 5000])
 def test_as_many_as_there_are_can_be_the_best(vocabulary: int, count: int) -> None:
     torch.manual_seed(0)
     for kind in ("random", "ties"):
@@ -157,8 +157,8 @@ def forcing(*allowed: list[int]) -> Rule:
     return rule
 
 
-@pytest.mark.parametrize("vocabulary", [513, 800, 3001])
-@pytest.mark.parametrize("beam", [1, 4, 5])
+@pytest.mark.parametrize("vocabulary", [513, 801])
+@pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("rules", [(), (forcing([5]),), (forcing([5], [6, 7], [300]),)], ids=["free", "1", "3"])
 def test_a_search_among_many_words_is_the_search_that_sorts_them_all(
     vocabulary: int, beam: int, rules: tuple[Rule, ...], monkeypatch: pytest.MonkeyPatch

@@ -50,7 +50,7 @@ def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
 
 
-@pytest.mark.parametrize("max_length", [1, 2, 50])
+@pytest.mark.parametrize("max_length", [1, 50])
 @pytest.mark.parametrize("penalty", [0.0, 0.6])
 def test_a_translation_does_not_depend_on_the_lines_beside_it(folder: Path, max_length: int, penalty: float) -> None:
     """CTranslate2 knows one limit for all lines of a call."""
@@ -108,7 +108,7 @@ def test_translations_that_reach_the_limit_are_those_of_pytorch(
     """CTranslate2 itself leaves out their end, and does not count it."""
     exact, translator = biased(tmp_path, EOS, -8.0)
     config, cut = SearchConfig(beam=4, n_best=n_best, max_length=max_length, length_penalty=penalty), 0
-    for line in LINES[::2]:
+    for line in LINES[::5]:
         source = [*exact.vocabulary.source.encode([line])[0], EOS]
         limit = len(source) + max_length
         ours, theirs = (translator.engine.search([source], config)[0] for translator in (exact, translator))

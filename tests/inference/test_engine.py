@@ -126,10 +126,6 @@ def in_inference_mode(model: Transformer) -> None:
         model.decoder.layers[0].feed_forward.outer.weight.mul_(-1.0)  # type: ignore[union-attr,operator]
 
 
-def loaded(model: Transformer) -> None:
-    model.load_state_dict({name: value * 1.3 - 0.1 for name, value in model.state_dict().items()})
-
-
 def loaded_as_they_are(model: Transformer) -> None:
     model.load_state_dict({name: value * 1.3 - 0.1 for name, value in model.state_dict().items()}, assign=True)
 
@@ -145,13 +141,10 @@ def another_parameter(model: Transformer) -> None:
 
 
 CHANGES: dict[str, Callable[[Transformer], None]] = {
-    "Adam": step_of(torch.optim.Adam),
     "Adam, fused": step_of(torch.optim.Adam, fused=True),
     "Adam, foreach": step_of(torch.optim.Adam, foreach=True),
-    "SGD": step_of(torch.optim.SGD),
     "in place": in_place,
     "in inference mode": in_inference_mode,
-    "load_state_dict": loaded,
     "load_state_dict, assign": loaded_as_they_are,
     "data": exchanged,
     "another parameter": another_parameter,

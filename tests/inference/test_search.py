@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
-from dragoman.inference.rules import LengthPenalty, MinLength, Rule
+from dragoman.inference.rules import LengthPenalty, Rule
 from dragoman.inference.search import Hypothesis, SearchState, Step, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
@@ -145,20 +145,6 @@ def test_the_length_penalty_can_turn_the_order_round() -> None:
     assert found[0].score == pytest.approx(math.log(0.4) / (11 / 6))
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_a_beam_of_one_takes_the_best_token_at_each_step(seed: int) -> None:
-    script = random_language(seed, sharpness=2.0)
-    tokens: tuple[int, ...] = ()
-    while len(tokens) < 12:
-        probabilities = script(0, tokens)
-        best = max(probabilities, key=lambda token: probabilities[token])
-        if best == EOS:
-            break
-        tokens = (*tokens, best)
-    (found,) = run(script, SearchConfig(beam=1), [12])
-    assert tuple(found[0].tokens) == tokens
-
-
 @pytest.mark.parametrize("beam", [1, 2, 4])
 def test_a_batch_finds_what_each_sentence_finds_alone(beam: int) -> None:
     script = random_language(7)
@@ -200,18 +186,6 @@ def test_hopeless_endings_do_not_end_the_search(beam: int, alpha: float) -> None
     assert found.tokens == [A, B, C, D]
 
 
-def test_stopping_early_saves_steps() -> None:
-    steps = 0
-
-    def script(sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
-        nonlocal steps
-        steps = max(steps, len(tokens) + 1)
-        return {EOS: 0.9, A: 0.1}
-
-    run(script, SearchConfig(beam=4, length_penalty=0.6), [100])
-    assert steps < 10
-
-
 def test_equal_scores_go_to_the_earlier_hypothesis_and_the_smaller_token() -> None:
     def script(sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
         return {EOS: 1.0} if len(tokens) == 2 else {A: 0.25, B: 0.25, C: 0.25, D: 0.25}
@@ -227,14 +201,6 @@ def test_no_hypothesis_is_longer_than_its_limit_and_each_one_pays_for_its_end() 
     (found,) = run(script, SearchConfig(beam=5, length_penalty=2.0), [3])
     assert found[0].tokens == [A, A, A]
     assert found[0].log_prob == pytest.approx(3 * math.log(0.99) + math.log(0.01))
-
-
-def test_min_length_forbids_the_end_until_then() -> None:
-    def script(sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
-        return {EOS: 0.9, A: 0.1}
-
-    (found,) = run(script, SearchConfig(beam=2), [9], (MinLength(4),))
-    assert found[0].tokens == [A, A, A, A]
 
 
 def test_finished_sentences_leave_the_batch() -> None:

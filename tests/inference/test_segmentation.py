@@ -6,7 +6,7 @@ import tracemalloc
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
@@ -77,7 +77,6 @@ def test_nothing_is_lost_and_nothing_is_blank(in_subwords, line: str, limit: int
     assert all(part.strip() for part in parts) or not line.strip()
 
 
-@settings(max_examples=300)
 @given(TEXTS | st.text(min_size=10), st.integers(6, 30))
 def test_every_piece_fits(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
     parts = [part.strip() for part in split_line(line, limit, in_subwords)]  # "▁", four bytes and the end are six

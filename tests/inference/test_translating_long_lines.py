@@ -10,7 +10,6 @@ import pytest
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import Unit
-from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.text.subwords import ListedModel, Vocabulary
@@ -158,31 +157,22 @@ def test_only_what_the_model_does_not_take_is_truncated_or_refused() -> None:
         assert translator.translate([LINES[8]], SearchConfig(long=long)) == whole  # type: ignore[arg-type]
 
 
-HUGE = "The cat sees a bird. " * 5_000_000  # 105 MB
+HUGE = "The cat sees a bird. " * 500_000  # 10 MB
 
 
 def test_a_huge_line_is_refused_or_cut_off_at_once() -> None:
     translator = build()
     start = time.perf_counter()
-    with pytest.raises(DragomanError, match=r"source line 2 has 105,000,000 characters, .* at most 64"):
+    with pytest.raises(DragomanError, match=r"source line 2 has 10,500,000 characters, .* at most 64"):
         translator.translate(["cat", HUGE], SearchConfig(long="error"))
-    with pytest.raises(DragomanError, match="source line 1 has 105,000,000 characters"):
+    with pytest.raises(DragomanError, match="source line 1 has 10,500,000 characters"):
         translator.score([(HUGE, "cat")])
-    with pytest.raises(DragomanError, match="target line 1 has 105,000,000 characters"):
+    with pytest.raises(DragomanError, match="target line 1 has 10,500,000 characters"):
         translator.score([("cat", HUGE)])
-    with pytest.raises(DragomanError, match=r"the sentence has 105,000,000 characters, .* one by one"):
+    with pytest.raises(DragomanError, match=r"the sentence has 10,500,000 characters, .* one by one"):
         inspect(translator, HUGE)
     (translation,) = translator.translate([HUGE], SearchConfig(long="truncate"))
     assert HUGE[: len(HUGE) - translation.left_out].count(".") < 64
     first = next(translator.source.segments([HUGE], "split", 64, 1))
     assert first.source == "The cat sees a bird. "
     assert time.perf_counter() - start < 30
-
-
-def test_spaces_alone_do_not_make_a_line_long() -> None:
-    translator = build()
-    blank, apart, together = translator.translate([" " * 10_000_000, f"cat{' ' * 10_000_000}dog", "cat dog"])
-    assert blank == Translation("")
-    assert (apart.text, apart.subwords) == (together.text, together.subwords)
-    assert apart.log_prob == pytest.approx(together.log_prob, abs=1e-4)
-    assert translator.align([f"cat{' ' * 10_000_000}dog"], [apart]) == translator.align(["cat dog"], [together])

@@ -122,13 +122,6 @@ def test_the_feed_forward_network_is_equation_2(activation: str, by_hand: Callab
     assert_close(network(x), torch.from_numpy(expected))
 
 
-def test_the_feed_forward_network_treats_every_position_alike_and_alone() -> None:
-    network, x = randomised(PositionwiseFeedForward(TINY)), rand(B, T, D)
-    order = torch.tensor([2, 0, 1])
-    assert_close(network(x[:, order]), network(x)[:, order])
-    assert_close(network(x[:, :1]), network(x)[:, :1])
-
-
 # ---------------------------------------------------------------------------------------------- layers
 
 
@@ -227,19 +220,6 @@ def test_stacks_apply_their_layers_in_order_and_only_pre_norm_ends_with_a_norm(n
     assert_close(decoder(x, decoder.start_cache(memory), causal_mask(T), None), decoded)
 
 
-def test_an_encoder_gives_one_tensor_the_shape_of_its_input() -> None:
-    # One tutorial's encoder unpacks two values from layers that return one.
-    memory = Encoder(TINY)(torch.randn(B, S, D), None)
-    assert isinstance(memory, Tensor)
-    assert memory.shape == (B, S, D)
-
-
-def test_layers_of_a_stack_share_no_parameters() -> None:
-    for stack in (Encoder(TINY), Decoder(TINY)):
-        first, second = ({id(p) for p in layer.parameters()} for layer in stack.layers)
-        assert not first & second
-
-
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_cache_counts_positions_and_stands_for_them(norm: Norm) -> None:
     decoder, memory, x = randomised(Decoder(config(norm=norm))), rand(3, S, D, seed=6), rand(6, T, D)  # two each
@@ -305,13 +285,6 @@ def test_inside_the_feed_forward_network_dropout_falls_on_what_the_activation_ma
     kept = given != 0
     assert 0.4 < kept.double().mean() < 0.6
     torch.testing.assert_close(given[kept], whole[kept])
-
-
-def test_attention_and_feed_forward_network_are_deterministic_in_training_by_default() -> None:
-    layer, x = randomised(EncoderLayer(config(dropout=0.5), "encoder.0")).train(), rand(B, S, D)
-    assert torch.equal(layer.self_attention(x, x, x), layer.self_attention(x, x, x))
-    assert torch.equal(layer.feed_forward(x), layer.feed_forward(x))
-    assert not torch.equal(layer(x, None), layer(x, None))
 
 
 def test_nothing_is_dropped_in_evaluation() -> None:

@@ -11,15 +11,9 @@ def test_every_pad_symbol_is_hidden_and_nothing_else() -> None:
     assert padding_mask(ids, 0)[:, 0, 0].tolist() == [[True, True, False, False], [False, True, True, True]]
 
 
-@pytest.mark.parametrize("pads", [{0, 7}, [7, 0], (0, 7), frozenset({7, 0})])
-def test_several_ids_may_all_count_as_padding(pads: "set[int] | list[int]") -> None:
+def test_several_ids_may_all_count_as_padding() -> None:
     ids = torch.tensor([[5, 7, 0, 0], [0, 6, 5, 7]])
-    assert padding_mask(ids, pads)[:, 0, 0].tolist() == [[True, False, False, False], [False, True, True, False]]
-
-
-def test_a_collection_of_one_pad_id_is_that_id() -> None:
-    ids = torch.randint(0, 4, (5, 9))
-    assert torch.equal(padding_mask(ids, [3]), padding_mask(ids, 3))
+    assert padding_mask(ids, {0, 7})[:, 0, 0].tolist() == [[True, False, False, False], [False, True, True, False]]
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])
@@ -33,10 +27,6 @@ def test_a_query_sees_itself_and_all_before_it_and_nothing_after(length: int, of
     assert mask.shape == (length, offset + length)
 
 
-def test_a_mask_with_an_offset_is_the_last_rows_of_the_whole_mask() -> None:
-    assert torch.equal(causal_mask(3, offset=4), causal_mask(7)[:, :, 4:])
-
-
 def test_masks_are_boolean_and_fit_scores_of_every_batch_and_head() -> None:
     batch, heads, queries, keys = 3, 2, 4, 6
     scores = torch.zeros(batch, heads, queries, keys)
@@ -47,12 +37,6 @@ def test_masks_are_boolean_and_fit_scores_of_every_batch_and_head() -> None:
         assert (scores + mask).shape == scores.shape
 
 
-def test_the_conjunction_of_both_masks_hides_the_future_and_the_padding() -> None:
-    ids = torch.tensor([[4, 0, 5]])
-    both = (padding_mask(ids, 0) & causal_mask(3))[0, 0]
-    assert both.tolist() == [[True, False, False], [True, False, False], [True, False, True]]
-
-
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_of_one_position_each_hypothesis_sees_what_it_wrote_itself(width: int) -> None:
     mask = own_position_mask(width)
@@ -60,8 +44,3 @@ def test_of_one_position_each_hypothesis_sees_what_it_wrote_itself(width: int) -
     for query in range(width):
         for key in range(width):
             assert mask[0, 0, query, key].item() == (query == key)
-
-
-def test_masks_are_made_on_the_device_asked_for() -> None:
-    for mask in (causal_mask(3, device=torch.device("meta")), own_position_mask(3, torch.device("meta"))):
-        assert mask.device.type == "meta"

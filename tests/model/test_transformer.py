@@ -177,13 +177,6 @@ def test_hypotheses_side_by_side_decode_as_each_would_alone() -> None:
 
 
 @torch.no_grad()
-def test_forward_is_encode_then_decode() -> None:
-    model, (source, target, _) = tiny(), batch()
-    mask = padding_mask(source, PAD)
-    assert_close(model.decode(target, model.encode(source, mask), mask), model(source, target))
-
-
-@torch.no_grad()
 def test_logits_are_the_states_projected_onto_the_vocabulary() -> None:
     model, (source, target, _) = tiny(), batch()
     assert_close(model.states(source, target) @ model.softmax.weight.T, model(source, target))
@@ -278,15 +271,6 @@ def test_every_source_token_is_heard_at_every_position_of_memory_and_target() ->
         changed[0, j] = 12
         assert (model.encode(changed, None) - memory).abs().amax(dim=-1).min().item() > 1e-7
         assert (model(changed, target) - logits).abs().amax(dim=-1).min().item() > 1e-7
-
-
-@torch.no_grad()
-def test_without_positions_a_source_would_be_a_bag_of_words_and_with_them_it_is_not() -> None:
-    model, source, target = tiny(), sentences([5]), sentences([4], seed=2)
-    shuffled = source[:, [4, 2, 0, 1, 3]]
-    assert not torch.allclose(model(source, target), model(shuffled, target))
-    model.source_positions.table.zero_()
-    assert_close(model(source, target), model(shuffled, target))
 
 
 # ---------------------------------------------------------------------------------------------- attention maps

@@ -5,11 +5,11 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dragoman.config import BOS, EOS, model_preset
 from dragoman.model.transformer import Transformer
-from tests.model.small_transformers import SEPARATE, TINY, assert_close, batch, loss, sentences, tiny
+from tests.model.small_transformers import TINY, assert_close, batch, loss, sentences, tiny
 
 
 def test_shared_embeddings_and_tied_softmax_are_one_tensor_whose_gradients_add_up() -> None:
@@ -37,13 +37,6 @@ def test_each_sharing_option_shares_what_it_says_and_nothing_else(share_embeddin
     assert model.num_parameters == fewest + table * ((not share_embeddings) + (not tie_softmax))
 
 
-def test_sharing_survives_loading_and_a_change_of_precision() -> None:
-    model = tiny()
-    model.load_state_dict(tiny(norm="post").state_dict())
-    model.float().double()
-    assert model.softmax.weight is model.target_embedding.weight is model.source_embedding.weight
-
-
 @pytest.mark.parametrize("tie_softmax", [True, False])
 def test_separate_vocabularies_may_differ_in_size(tie_softmax: bool) -> None:
     model = tiny(share_embeddings=False, tie_softmax=tie_softmax, source_vocab_size=30, target_vocab_size=20)
@@ -58,14 +51,6 @@ def test_base_and_big_have_the_number_of_parameters_of_table_3(preset: str, pape
     with torch.device("meta"):
         model = Transformer(model_preset(preset))
     assert model.num_parameters == pytest.approx(papers_count, rel=0.03)
-
-
-def test_heads_divide_the_width_of_the_model_among_themselves() -> None:
-    for preset in ("tiny", "small", "base", "big"):
-        assert model_preset(preset).d_k * model_preset(preset).num_heads == model_preset(preset).d_model
-    assert model_preset("base").d_k == model_preset("big").d_k == 64
-    one, many = tiny(num_heads=1), tiny(num_heads=8)
-    assert one.num_parameters == many.num_parameters
 
 
 @pytest.mark.parametrize("gain", [1.0, 0.5])
@@ -90,26 +75,6 @@ def test_tying_leaves_the_embedding_its_own_starting_values(gain: float, shared:
         assert embedding.weight.std().item() == pytest.approx(gain * 64**-0.5, rel=0.03)
 
 
-def test_dropout_is_noise_in_training_that_a_seed_repeats_and_is_absent_in_evaluation() -> None:
-    source, target, _ = batch()
-    noisy, quiet = tiny(dropout=0.3), tiny()
-
-    def logits(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return noisy(source, target)
-
-    assert torch.equal(logits(1), logits(1))
-    assert not torch.allclose(logits(1), logits(2))
-    noisy.eval()
-    assert torch.equal(logits(1), quiet(source, target))
-
-
-def test_both_sums_of_embeddings_and_positions_are_dropped_from() -> None:
-    model = tiny(dropout=0.5)
-    for positions in (model.source_positions, model.target_positions):
-        assert 0.3 < (positions(torch.full((9, 9, 8), 5.0).double()) == 0).double().mean() < 0.7
-
-
 def test_fixed_positions_let_saved_weights_serve_a_longer_model() -> None:
     short, long = tiny(max_length=10), tiny(max_length=40)
     assert not any("table" in name for name in short.state_dict())
@@ -120,12 +85,3 @@ def test_fixed_positions_let_saved_weights_serve_a_longer_model() -> None:
     source, target, _ = batch()
     assert torch.equal(long(source, target), short(source, target))
     long(sentences([40]), sentences([40]))
-
-
-def test_every_parameter_takes_part() -> None:
-    # All but the biases of the keys, which add the same to every score of a query.
-    model, (source, target, output) = tiny(positions="learned", **SEPARATE, tie_softmax=False, norm="pre"), batch()
-    loss(model(source, target), output).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert (parameter.grad.abs().max() > 1e-9) != name.endswith("key.bias"), name
