@@ -24,7 +24,7 @@ from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
 from dragoman.cli.options import CONST
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, TrainConfig, require
-from dragoman.runtime.console import beginning
+from dragoman.runtime.console import shorten
 
 _LONGEST_MESSAGE = 400
 _PRINT = "--print_config"  # jsonargparse's own option
@@ -182,7 +182,7 @@ def _plain_errors(verb: Verb) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        raise ConfigError(beginning(_in_plain_words(error.message, verb.options), _LONGEST_MESSAGE)) from None
+        raise ConfigError(shorten(_in_plain_words(error.message, verb.options), _LONGEST_MESSAGE)) from None
     except (UnicodeDecodeError, RecursionError, TypeError) as error:
         raise ConfigError(f"the settings can't be understood ({error})") from None
 

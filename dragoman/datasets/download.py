@@ -26,7 +26,7 @@ from dragoman.datasets import PARTS
 from dragoman.datasets.registry import SOURCES, File, Source
 from dragoman.runtime.console import say
 from dragoman.runtime.files import appearing, checksum, make_folder, write_atomically
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.corpus import holds_out
 
 LIBRARIES = {
@@ -222,7 +222,7 @@ def _from_sacrebleu(rest: str, out: Path) -> None:
 
 def _from_mtdata(rest: str, out: Path) -> None:
     modules = ("entry", "index", "parser", "cache", "iso.iso639_1")
-    entry, index, parser, cache, codes = (needed(f"mtdata.{name}", "mtdata") for name in modules)
+    entry, index, parser, cache, codes = (import_optional(f"mtdata.{name}", "mtdata") for name in modules)
     with _failing_in_a_sentence("mtdata", rest):
         found = index.Index.get_instance().entries.get(entry.DatasetId.parse(rest))
         if found is None:
@@ -239,7 +239,7 @@ def _from_hub(rest: str, out: Path) -> None:
     name, *more = rest.split(":")
     if len(more) != 2:
         raise DragomanError(f"hf:{rest}: write hf:DATASET:CONFIG:SPLIT, such as hf:wmt14:de-en:train")
-    datasets = needed("datasets", "hub")
+    datasets = import_optional("datasets", "hub")
     with _failing_in_a_sentence("datasets", name):
         licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
         say(f"{name}: by datasets\nlicence: {licence}")

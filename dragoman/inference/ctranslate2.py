@@ -15,7 +15,7 @@ from dragoman.exported import read_description
 from dragoman.inference.rules import LengthPenalty, length_limits
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.workers import available_cores
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
 MODEL_FILE = "model.bin"
@@ -51,7 +51,7 @@ class CTranslate2Engine:
         Raises:
             DragomanError: CTranslate2 is not installed, or can't read the folder.
         """
-        library = needed("ctranslate2", "ctranslate2")
+        library = import_optional("ctranslate2", "ctranslate2")
         self.config = config
         self._vocabulary = vocabulary
         self._version, self._workers = library.__version__, workers

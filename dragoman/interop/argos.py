@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder, imported_from
 from dragoman.config import DragomanError
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import JOINT_FILE
 
 PACKAGE_SUFFIX = ".argosmodel"
@@ -84,7 +84,7 @@ def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Pa
 
 def _argos_code(code: str) -> str:
     """Two letters if there is such a code, without the country."""
-    babel, (language, *rest) = needed("babel", "argos"), code.replace("_", "-").split("-")
+    babel, (language, *rest) = import_optional("babel", "argos"), code.replace("_", "-").split("-")
     try:
         locale = babel.Locale.parse("_".join([language, *rest]))
     except (ValueError, babel.UnknownLocaleError):
@@ -97,4 +97,4 @@ def _argos_code(code: str) -> str:
 
 
 def _english_name(code: str) -> str:
-    return _ARGOS_NAMES.get(code) or str(needed("babel", "argos").Locale("en").languages.get(code, code))
+    return _ARGOS_NAMES.get(code) or str(import_optional("babel", "argos").Locale("en").languages.get(code, code))

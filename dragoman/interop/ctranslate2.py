@@ -21,7 +21,7 @@ from dragoman.config import ModelConfig, SearchConfig
 from dragoman.inference.ctranslate2 import CTranslate2Engine
 from dragoman.interop.parity import Array, SubwordTokenizer
 from dragoman.model.embedding import sinusoids
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
 _DEFAULT_INPUT_LIMIT = 1024  # subwords that CTranslate2 reads if nobody sets a limit; it writes 256
@@ -39,7 +39,7 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
     Raises:
         DragomanError: CTranslate2 is not installed.
     """
-    specs = needed("ctranslate2.specs", "ctranslate2")
+    specs = import_optional("ctranslate2.specs", "ctranslate2")
     spec = specification(specs, loaded)
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
@@ -140,7 +140,7 @@ class CTranslate2Backend(SubwordTokenizer):
             exact: whether its weights are stored in float32.
         """
         super().__init__(Vocabulary.load(folder))
-        self.name = f"ctranslate2 {needed('ctranslate2', 'ctranslate2').__version__}"
+        self.name = f"ctranslate2 {import_optional('ctranslate2', 'ctranslate2').__version__}"
         self.exact = exact
         self._engine = CTranslate2Engine(folder, self.vocabulary, config, threads=torch.get_num_threads())
 

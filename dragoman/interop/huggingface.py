@@ -23,7 +23,7 @@ from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, Sear
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.interop.parity import Array
 from dragoman.interop.weight_mapping import ABSENT_BIAS, Weights, in_halves, layers_to_marian
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, SubwordModel
 
 _SPECIAL_TOKENS = {"pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS]}
@@ -175,7 +175,7 @@ class HuggingFaceBackend:
         Raises:
             DragomanError: transformers is not installed, or can't load the folder.
         """
-        library = needed("transformers", "huggingface")
+        library = import_optional("transformers", "huggingface")
         library.logging.set_verbosity_error()
         library.logging.disable_progress_bar()
         self.name = f"transformers {library.__version__}"

@@ -28,7 +28,7 @@ from dragoman.model.attention import KeyValueCache
 from dragoman.model.layers import DecoderCache, LayerCache
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.optional_imports import needed
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.batches import pad_right
 from dragoman.text.subwords import Vocabulary
 
@@ -98,7 +98,7 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
         DragomanError: onnx or onnxscript is not installed.
     """
     for module in ("onnx", "onnxscript"):
-        needed(module, "onnx")
+        import_optional(module, "onnx")
     model, dim = loaded.model.cpu().eval(), torch.export.Dim
     sentences, length, steps = dim("sentences"), dim("source_length"), dim("steps")
     by_source, by_step = {1: sentences, 3: length}, {1: sentences, 3: steps}
@@ -153,7 +153,7 @@ class OnnxBackend(SubwordTokenizer):
             DragomanError: onnxruntime is not installed.
         """
         super().__init__(Vocabulary.load(folder))
-        library = needed("onnxruntime", "onnx")
+        library = import_optional("onnxruntime", "onnx")
         self.name = f"onnxruntime {library.__version__}"
         self._encoder, self._decoder = (
             library.InferenceSession(str(folder / name), providers=["CPUExecutionProvider"])

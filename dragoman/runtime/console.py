@@ -22,7 +22,7 @@ def say(line: str) -> None:
         silence(sys.stderr)
 
 
-def beginning(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """A text cut to so many characters, the last of them an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 

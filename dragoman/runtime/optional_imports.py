@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.config import DragomanError
 
 
-def needed(module: str, extra: str) -> Any:
+def import_optional(module: str, extra: str) -> Any:
     """Import and return a module of an optional dependency.
 
     Args:

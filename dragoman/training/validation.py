@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.allocator import is_out_of_memory
-from dragoman.runtime.console import beginning
+from dragoman.runtime.console import shorten
 from dragoman.text.batches import Batch, collate, plan_in_order
 from dragoman.text.dataset import TokenStore
 from dragoman.training.diagnostics import Observation, diagnose, examine_translations, unigram_loss
@@ -97,7 +97,7 @@ class Validator:
         if problem := diagnose(self.observations, warmup_steps):
             recorder.say(f"    warning: {problem}")
         for sample in islice(zip(*texts, strict=True), _SAMPLES):
-            source, reference, translation = (beginning(text, _SAMPLE_LENGTH) for text in sample)
+            source, reference, translation = (shorten(text, _SAMPLE_LENGTH) for text in sample)
             recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
 
     @torch.no_grad()

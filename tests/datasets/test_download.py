@@ -305,7 +305,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
     assert main(["download", "sacrebleu:wmt14/full:en-de", "--mirror", "https://x.example"]) == 1
     assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
     assert main(["download", "multi30k", "--mirror", "ftp://mirror.example"]) == 2
-    assert "a mirror is an address that begins with https://, not " in capsys.readouterr().err
+    assert "address that begins with https://, not " in capsys.readouterr().err
 
 
 # ---- by other libraries
@@ -433,7 +433,7 @@ def test_rows_of_the_hub_without_both_sides_are_left_out(
 
     builder = SimpleNamespace(info=SimpleNamespace(license="cc0"))
     hub = SimpleNamespace(load_dataset_builder=lambda *_: builder, load_dataset=lambda *_, split: Table(rows))
-    monkeypatch.setattr(download_module, "needed", lambda *_: hub)
+    monkeypatch.setattr(download_module, "import_optional", lambda *_: hub)
     good: list[object] = [{"de": german, "en": english} for german, english in zip(GERMAN, ENGLISH, strict=True)]
     lacking = [None, {"de": None, "en": "None"}, {"de": "Nichts", "en": None}]
     rows += [{"translation": value} for value in [lacking[0], *good, *lacking[1:]]]
