@@ -18,8 +18,8 @@ class TranslatorConfig(SearchConfig):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch: 1 or 2 lines in 100
-    change with --batch-tokens or --workers."""
+    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch: 1 or 2 lines in
+    100 change with --batch-tokens or --workers."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """Inference engine; auto picks it from the folder type. A folder exported for CTranslate2 computes in the precision
     it was stored in, or in float32 on processors without it, whatever --precision says."""
