@@ -40,7 +40,7 @@ MODELS = {
 }
 PLACES = {"en-de": "MODEL", "en-fr": "demo/en-fr"}
 """How the models of the stored results were made, and where they are then."""
-FACTS = ("training pairs", "steps", "minutes", "precision", "seed", "validation")
+FACTS = ("training_pairs", "steps", "minutes", "precision", "seed", "validation")
 Link = tuple[int, int]
 
 

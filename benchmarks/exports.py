@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.small_models import LINES, TARGETS, kinds, small_model  # noqa: E402
 
-FACTS = ("training pairs", "steps", "minutes", "seed")
+FACTS = ("training_pairs", "steps", "minutes", "seed")
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 Write = Callable[[ModelFolder, Path], Backend]
 

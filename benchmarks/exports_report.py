@@ -21,7 +21,7 @@ def exports_tables(record: Record) -> str:
     engines, back = result["default search, PyTorch and CTranslate2"], result["to Hugging Face and back"]
     return "\n\n".join(
         [
-            f"A trained model ({model['parameters']:,} parameters, {model['training pairs']:,} pairs, "
+            f"A trained model ({model['parameters']:,} parameters, {model['training_pairs']:,} pairs, "
             f"{model['steps']:,} steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}; "
             f"without a length penalty, tokens are compared.",
             _table(_trained(result[_TRAINED])),

@@ -32,7 +32,7 @@ def scores(results: Path = RESULTS) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         name, spread = next(iter(record["result"]["scores"].items()))
         runs = spread["runs"]
-        deviation = f" ± {spread['standard deviation']:.1f} ({runs} runs)" if runs > 1 else " (1 run)"
+        deviation = f" ± {spread['standard_deviation']:.1f} ({runs} runs)" if runs > 1 else " (1 run)"
         metric = METRICS[name] if name != "bleu" else "sacreBLEU"
         if chrf := record["result"]["scores"].get("chrf"):
             metric += f" (chrF2 {chrf['mean']:.1f})"

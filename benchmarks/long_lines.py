@@ -31,7 +31,7 @@ def main(demo: str = "demo") -> None:
     translator = Translator.load(f"{demo}/en-fr")
     pairs = list(read_pairs([f"{demo}/phrasebook/test"], "en", "fr"))
     longest = longest_side(translator, list(read_pairs([f"{demo}/phrasebook/train"], "en", "fr")))
-    facts = translator.direction.facts | {"longest training side": longest}
+    facts = translator.direction.facts | {"longest_training_side": longest}
     translator.direction = replace(translator.direction, facts=facts)
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     ways: dict[str, Callable[[Sequence[str]], str]] = {

@@ -21,7 +21,7 @@ def recipe_table(record: Record) -> str:
     first, names = result["runs"][0], list(result["scores"])
     search = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in first["search"].items())
     parts = [
-        f"{first['training pairs']:,} training pairs (SHA-256 {first['training text (SHA-256)'][:12]}…), trained in "
+        f"{first['training_pairs']:,} training pairs (SHA-256 {first['training_text_sha256'][:12]}…), trained in "
         f"{first['precision']}; {first['text']['name']}, {first['text']['lines']:,} lines; {search}. "
         + "; ".join(f"{METRICS[name]}: {first['scores'][f'{name}_signature']}" for name in names)
         + ".",
@@ -37,9 +37,9 @@ def _rows(result: Record, names: list[str]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for run in result["runs"]:
-        scores, whole = [f"{run['scores'][name]:.2f}" for name in names], run["whole run"]
+        scores, whole = [f"{run['scores'][name]:.2f}" for name in names], run["whole_run"]
         took = [run["kept"], f"{whole['steps']:,}", f"{whole['minutes']:.0f}", whole["on"], run["weights"][:12]]
         yield f"| {' | '.join([str(run['seed']), *scores, *took])} |"
     if len(result["runs"]) > 1:
-        spread = [f"{one['mean']:.2f} ± {one['standard deviation']:.2f}" for one in result["scores"].values()]
+        spread = [f"{one['mean']:.2f} ± {one['standard_deviation']:.2f}" for one in result["scores"].values()]
         yield f"| {' | '.join(['mean ± standard deviation', *spread, '', '', '', '', ''])} |"

@@ -23,7 +23,7 @@ from dragoman.checkpoint import CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT
 from dragoman.evaluation.report import spread
 
 ROOT = Path(__file__).resolve().parents[1]
-_OF_A_RUN = ("training pairs", "training text (SHA-256)", "kept", "steps", "minutes", "precision", "seed", "whole run")
+_OF_A_RUN = ("training_pairs", "training_text_sha256", "kept", "steps", "minutes", "precision", "seed", "whole_run")
 
 
 def main(arguments: list[str]) -> int:

@@ -56,7 +56,7 @@ def _called(name: str) -> str:
 def _decoding(result: Record, settings: Record) -> Iterable[str]:
     model = result["model"]
     yield (
-        f"The model: {model['training pairs']:,} pairs, {model['steps']:,} steps in {model['minutes']:g} minutes, "
+        f"The model: {model['training_pairs']:,} pairs, {model['steps']:,} steps in {model['minutes']:g} minutes, "
         f"{model['precision']}, seed {model['seed']}; `{settings['train']}`."
     )
     yield (

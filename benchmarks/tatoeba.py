@@ -48,7 +48,7 @@ def main() -> None:
     words = TRANSLATE.format(out=out).split()
     translated = subprocess.run([sys.executable, "-m", "dragoman", *words], check=True, capture_output=True, text=True)
     facts = json.loads((Path(out) / "config.json").read_text(encoding="utf-8"))["facts"]
-    result = {key: facts[key] for key in ("training pairs", "steps", "minutes", "precision", "seed", "validation")}
+    result = {key: facts[key] for key in ("training_pairs", "steps", "minutes", "precision", "seed", "validation")}
     result["translations"] = [f"{s} → {t}" for s, t in zip(SENTENCES, translated.stdout.splitlines(), strict=True)]
     commands = [f"python benchmarks/tatoeba.py FRA.TXT OUT {minutes}  # runs:"]
     commands += [f"dragoman {c.format(data='FRA.TXT', out='OUT', minutes=minutes)}" for c in (TRAIN, TRANSLATE)]

@@ -48,20 +48,20 @@ RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE)
 RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
 """With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
 
-AVERAGE_FACT = "average of"
+AVERAGE_FACT = "average_of"
 """Among a model's facts: the checkpoints that it is the mean of."""
-RUN_FACT = "whole run"
+RUN_FACT = "whole_run"
 """Among a model's facts: what its training run took as a whole, with the next three."""
-SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings (SHA-256)", "validation text (SHA-256)", "changed on the way"
+SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
 """Facts that do not hold for a model made from this one."""
-TEXT_FACT = "training text (SHA-256)"
+TEXT_FACT = "training_text_sha256"
 """Among a model's facts: the fingerprint of its training text."""
-LONGEST_FACT = "longest training side"
+LONGEST_FACT = "longest_training_side"
 """Among a model's facts: the number of subwords of the longest training sentence, `</s>` included."""
 LONGEST_UNKNOWN = 128
 """Assumed for it in models from elsewhere: few sentences are longer."""
-IMPORTED_FACT = "imported from"
+IMPORTED_FACT = "imported_from"
 """Among a model's facts: the folder of another toolkit's model that it was imported from."""
 _CODE = re.compile(r"[^\s/\\\"'`]+")
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -85,6 +85,7 @@ class Direction:
                 raise ConfigError(f"{code!r} is no language code")
         if not isinstance(self.facts, dict):
             raise ConfigError("facts are no mapping")
+        object.__setattr__(self, "facts", with_plain_keys(self.facts))
 
 
 @dataclass
@@ -172,7 +173,7 @@ class ModelFolder:
 
     def table_of_facts(self) -> str:
         """All that is known about the model, in Markdown."""
-        rows = (f"| {name} | {table_cell(value)} |\n" for name, value in self.direction.facts.items())
+        rows = (f"| {name.replace('_', ' ')} | {table_cell(value)} |\n" for name, value in self.direction.facts.items())
         return "| | |\n|---|---|\n" + "".join(rows)
 
     def _card(self) -> str:
@@ -203,12 +204,20 @@ def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -
     return model.eval()
 
 
+def with_plain_keys(facts: Any) -> Any:
+    """Facts with keys in snake_case; Dragoman 0.1.0 wrote keys such as "training text (SHA-256)"."""
+    if not isinstance(facts, dict):
+        return facts
+    plain = {name: re.sub(r"\W+", "_", str(name).replace("SHA-256", "sha256")).strip("_") for name in facts}
+    return {plain[name]: with_plain_keys(value) for name, value in facts.items()}
+
+
 def imported_from(facts: Any) -> str:
     """The folder that a model of these facts, or the one it was fine-tuned from, was imported from; otherwise ""."""
     while isinstance(facts, dict):
         if IMPORTED_FACT in facts:
             return str(facts[IMPORTED_FACT])
-        facts = facts.get("fine-tuned from")
+        facts = facts.get("fine_tuned_from")
     return ""
 
 

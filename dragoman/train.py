@@ -183,13 +183,13 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
     torch.manual_seed(config.seed)
     report, store = text.train.report, text.train
     model = Transformer(_with_sizes(config.model, text))
-    facts = {"training pairs": report.pairs, TEXT_FACT: report.fingerprint, "seed": config.seed}
+    facts = {"training_pairs": report.pairs, TEXT_FACT: report.fingerprint, "seed": config.seed}
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
         seen = parent.direction.facts.get(LONGEST_FACT)
         longest = max(longest, seen if isinstance(seen, int) else LONGEST_UNKNOWN)
-        facts["fine-tuned from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
+        facts["fine_tuned_from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
 

@@ -25,7 +25,7 @@ def evaluation(seed: int = 1, share: float = 0.2, lines: list[str] | None = None
         "weights": {"folder": "models/de-en", "sha256": f"{seed:02x}" * 32},
         "settings": {**NUMBERS, "engine": "auto", "tokenized": tokenized},
         "software": "dragoman 0.1.0, torch 2.13.0, fp32 on cpu",
-        "model": {"training pairs": 29000, "steps": 4000, "seed": seed, TEXT_FACT: "cd" * 32},
+        "model": {"training_pairs": 29000, "steps": 4000, "seed": seed, TEXT_FACT: "cd" * 32},
         "lines": [
             {"source": line.upper(), "reference": line, "translation": t}
             for line, t in zip(references, found, strict=True)

@@ -54,7 +54,7 @@ def small_model(joint: bool = True, **settings: Any) -> ModelFolder:
     )
     model = Transformer(config).eval()
     model.load_state_dict(_learnt(config, joint))
-    return ModelFolder(model, vocabulary, Direction("en", "ne", {"longest training side": 30}))
+    return ModelFolder(model, vocabulary, Direction("en", "ne", {"longest_training_side": 30}))
 
 
 @functools.cache

@@ -35,7 +35,7 @@ MODES = {
     "beam 4, one by one": {"beam": 4, "each": True},
     "beam 1, one by one": {"beam": 1, "each": True},
 }
-_FACTS = ("steps", "minutes", "precision", "seed", "validation", "training pairs")
+_FACTS = ("steps", "minutes", "precision", "seed", "validation", "training_pairs")
 EQUAL_ENOUGH = 0.99
 """Share of the lines that a peer in fp32 must write as Dragoman does at beam 1; fewer mean other work."""
 

@@ -21,6 +21,7 @@ from dragoman.checkpoint import (
     WEIGHTS_FILE,
     Direction,
     fingerprint,
+    with_plain_keys,
 )
 from dragoman.config import VERSION, DragomanError
 from dragoman.evaluation.scores import METRICS, paired_bootstrap
@@ -30,7 +31,7 @@ from dragoman.runtime.files import checksum
 from dragoman.text.corpus import Pair
 
 _SEARCH_SETTINGS = ("beam", "length_penalty", "max_length", "min_length", "long")
-_FACTS_IN_TABLE = ("training pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
+_FACTS_IN_TABLE = ("training_pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
 _ENGINE = re.compile(r", (\w+) [^ ,]+, (\w+)")  # library and precision, without versions and devices
 _SACREBLEU_VERSION = re.compile(r"\|version:[^|]*")
 
@@ -84,7 +85,7 @@ def as_table(evaluation: dict[str, Any]) -> str:
     ]
     rows += [(name, evaluation["model"][name]) for name in _FACTS_IN_TABLE if name in evaluation["model"]]
     source, target = evaluation["languages"]
-    lines = (f"| {name} | {table_cell(value)} |\n" for name, value in rows)
+    lines = (f"| {name.replace('_', ' ')} | {table_cell(value)} |\n" for name, value in rows)
     return f"| {source} → {target} | |\n|---|---|\n" + "".join(lines)
 
 
@@ -96,8 +97,9 @@ def read_evaluation(path: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found |= {"model": with_plain_keys(found["model"]), "tokenized": bool(found["settings"]["tokenized"])}
         _require_evaluation(found)
-        return dict(found, tokenized=bool(found["settings"]["tokenized"]))
+        return dict(found)
     except OSError as error:
         reason = "a folder; give the file that evaluate --json wrote" if Path(path).is_dir() else error.strerror
         raise DragomanError(f"{path}: {reason}") from None
@@ -232,12 +234,12 @@ def spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
     """Mean of a metric, the number of runs and, of several, their standard deviation."""
     values = [float(run["scores"][metric]) for run in runs]
     found = {"mean": statistics.fmean(values), "runs": len(values)}
-    return found | ({"standard deviation": statistics.stdev(values)} if len(values) > 1 else {})
+    return found | ({"standard_deviation": statistics.stdev(values)} if len(values) > 1 else {})
 
 
 def spread_in_words(found: dict[str, float]) -> str:
     """Mean and, of several runs, standard deviation, as spread found them."""
-    deviation = found.get("standard deviation")
+    deviation = found.get("standard_deviation")
     runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {found['runs']:.0f} runs)"
     return f"{found['mean']:.2f}{runs}"
 

@@ -23,10 +23,10 @@ def result(seed: int, bleu: float, machine: str) -> dict[str, Any]:
         "weights": f"weights of seed {seed}",
         "command": f"train {seed} on {machine}",
         "search": {"beam": 5},
-        "training text (SHA-256)": "22",
+        "training_text_sha256": "22",
         "precision": "bf16",
         "seed": seed,
-        "whole run": {"steps": 9, "minutes": 1.5, "on": machine, "settings (SHA-256)": "33"},
+        "whole_run": {"steps": 9, "minutes": 1.5, "on": machine, "settings_sha256": "33"},
     }
     scores = {"bleu": {"mean": bleu, "runs": 1}}
     result = {"scores": scores, "runs": [run]}
@@ -40,7 +40,7 @@ def test_seeds_of_several_machines_come_together() -> None:
     spread = stored["result"]["scores"]["bleu"]
     assert spread["runs"] == 3
     assert spread["mean"] == pytest.approx(statistics.fmean([40, 41.5, 42]))
-    assert spread["standard deviation"] == pytest.approx(statistics.stdev([40, 41.5, 42]))
+    assert spread["standard_deviation"] == pytest.approx(statistics.stdev([40, 41.5, 42]))
     assert stored["commands"] == ["train 1 on slow", "train 2 on fast", "train 3 on fast"]
     assert stored["hardware"] == [{"processor": "slow"}, {"processor": "fast"}]
 
@@ -55,12 +55,12 @@ def test_a_seed_that_ran_again_takes_the_place_of_its_earlier_run() -> None:
     [
         {"text": {"name": "test", "lines": 2, "sha256": "12"}},
         {"search": {"beam": 4}},
-        {"training text (SHA-256)": "23"},
+        {"training_text_sha256": "23"},
         {"precision": "fp32"},
         {"scores": {"bleu": 40.0, "bleu_signature": "nrefs:2"}},
-        {"whole run": {"steps": 9, "minutes": 1.5, "on": "slow", "settings (SHA-256)": "34"}},
-        {"whole run": {"steps": 8, "minutes": 1.5, "on": "slow", "settings (SHA-256)": "33"}},
-        {"whole run": {"steps": 9, "on": "slow", "settings (SHA-256)": "33", "changed on the way": "x was 1"}},
+        {"whole_run": {"steps": 9, "minutes": 1.5, "on": "slow", "settings_sha256": "34"}},
+        {"whole_run": {"steps": 8, "minutes": 1.5, "on": "slow", "settings_sha256": "33"}},
+        {"whole_run": {"steps": 9, "on": "slow", "settings_sha256": "33", "changed_on_the_way": "x was 1"}},
     ],
 )
 def test_runs_of_another_system_are_left_out(change: dict[str, Any]) -> None:

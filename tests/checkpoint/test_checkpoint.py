@@ -172,8 +172,19 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
 
 
 def test_the_card_shows_nested_facts_in_one_table(tmp_path: Path) -> None:
-    facts = {"fine-tuned from": {"folder": "parent", "validation": {"bleu": 9.5}}, "odd": "a|b"}
+    facts = {"fine_tuned_from": {"folder": "parent", "validation": {"bleu": 9.5}}, "odd": "a|b"}
     model_folder().with_facts(facts).save(tmp_path)
     rows = [row for row in (tmp_path / "README.md").read_text(encoding="utf-8").split("\n") if row.startswith("| ")]
-    assert "| fine-tuned from | folder: parent<br>validation: bleu: 9.5 |" in rows
+    assert "| fine tuned from | folder: parent<br>validation: bleu: 9.5 |" in rows
     assert "| odd | a\\|b |" in rows
+
+
+def test_facts_of_version_0_1_0_come_under_their_present_names() -> None:
+    facts = {
+        "training text (SHA-256)": "ab",
+        "fine-tuned from": {"imported from": "opus", "whole run": {"settings (SHA-256)": "cd", "minutes": 2}},
+    }
+    assert Direction("en", "de", facts).facts == {
+        "training_text_sha256": "ab",
+        "fine_tuned_from": {"imported_from": "opus", "whole_run": {"settings_sha256": "cd", "minutes": 2}},
+    }

@@ -112,9 +112,9 @@ def test_each_seed_is_trained_and_scored_and_the_table_says_all(finished: tuple[
     assert {one["settings"]["beam"] for one in results["runs"]} == {2}
     assert (results["train"], results["evaluate"]) == (SMALL["train"], SMALL["evaluate"])
     for one in results["runs"]:
-        assert one["model"]["whole run"]["steps"] == 6
+        assert one["model"]["whole_run"]["steps"] == 6
         assert f"| kept | {one['model']['kept']} |" in table
-    assert results["minutes"] == [one["model"]["whole run"]["minutes"] for one in results["runs"]]
+    assert results["minutes"] == [one["model"]["whole_run"]["minutes"] for one in results["runs"]]
     assert "warning: not the files that `dragoman download multi30k` brings" in shown.err
 
 

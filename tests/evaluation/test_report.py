@@ -157,7 +157,7 @@ def test_runs_have_a_mean_and_a_spread() -> None:
         "system": {
             "mean": pytest.approx(statistics.fmean(values)),
             "runs": 3,
-            "standard deviation": pytest.approx(statistics.stdev(values)),
+            "standard_deviation": pytest.approx(statistics.stdev(values)),
         }
     }
 
@@ -171,7 +171,7 @@ def test_each_run_is_compared_with_the_one_in_its_place() -> None:
             texts = ([line["translation"] for line in side[place]["lines"]] for side in (bad, good))
             assert one["p"][place] == paired_bootstrap(*texts, references, "en")[metric].p
         assert one["system"]["mean"] > one["baseline"]["mean"]
-        assert "standard deviation" in one["baseline"]
+        assert "standard_deviation" in one["baseline"]
 
 
 def test_the_verb_prints_a_table_and_writes_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -294,7 +294,7 @@ def test_what_is_no_evaluation_is_named(content: str, tmp_path: Path, capsys: py
 
 def test_runs_without_partners_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--system", "a.json", "b.json", "--baseline", "c.json"]) == 2
-    assert "need as many runs each, not 1 and 2" in capsys.readouterr().err
+    assert "need the same number of runs, not 1 and 2" in capsys.readouterr().err
 
 
 def test_a_folder_in_place_of_an_evaluation_is_told_from_one(tmp_path: Path) -> None:

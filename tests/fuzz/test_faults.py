@@ -121,7 +121,7 @@ def prepare(folder: Path) -> None:
     shutil.copytree(run_folder(), folder, dirs_exist_ok=True)
     shutil.copytree(folder / "run", folder / "mean", ignore=lambda _, names: {*names} - {*MODEL_FILES})
     settings = json.loads((folder / "mean" / "config.json").read_text())
-    settings["facts"]["average of"] = "others"  # only an earlier average may be replaced
+    settings["facts"]["average_of"] = "others"  # only an earlier average may be replaced
     (folder / "mean" / "config.json").write_text(json.dumps(settings))
     for name, content in (("report.json", "{\n}"), ("page.html", "<!doctype html>")):
         (folder / name).write_text(content)

@@ -67,7 +67,7 @@ def test_a_card_says_who_trained_the_model() -> None:
     text = card(imported, "huggingface", "float32", PARITY)
     assert "imported into Dragoman from opus." in text
     assert "trained with" not in text
-    tuned = loaded.with_facts({"fine-tuned from": {"folder": "m", **imported.direction.facts}, TEXT_FACT: "abc"})
+    tuned = loaded.with_facts({"fine_tuned_from": {"folder": "m", **imported.direction.facts}, TEXT_FACT: "abc"})
     text = card(tuned, "huggingface", "float32", PARITY)
     assert "imported into Dragoman from opus and fine-tuned there." in text
 

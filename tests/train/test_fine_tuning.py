@@ -79,11 +79,11 @@ def test_what_it_was_made_from_is_known(
     parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
 ) -> None:
     assert run(other_text, tmp_path / "one", "--from", parent, "--max-steps", 2, shape=NO_SHAPE).code == 0
-    origin = facts_of(tmp_path / "one")["fine-tuned from"]
+    origin = facts_of(tmp_path / "one")["fine_tuned_from"]
     assert origin == {"folder": parent.name} | facts_of(parent)
-    assert facts_of(tmp_path / "one")["training pairs"] != facts_of(parent)["training pairs"]
-    longest = facts_of(tmp_path / "one")["longest training side"]
-    assert longest >= facts_of(parent)["longest training side"]
+    assert facts_of(tmp_path / "one")["training_pairs"] != facts_of(parent)["training_pairs"]
+    longest = facts_of(tmp_path / "one")["longest_training_side"]
+    assert longest >= facts_of(parent)["longest_training_side"]
     card = (tmp_path / "one" / "README.md").read_text(encoding="utf-8")
     assert f"folder: {parent.name}" in card
     assert str(parent) not in card, "where it is, is nobody else's business"
@@ -118,17 +118,17 @@ def test_a_fine_tuning_goes_on_though_its_parent_has_learned_something_else_sinc
     copy = Path(shutil.copytree(parent, tmp_path / "copy"))
     more = ["--from", copy, "--validation.every", 2]
     assert run(other_text, tmp_path / "one", *more, "--max-steps", 2, shape=NO_SHAPE).code == 0
-    origin = facts_of(tmp_path / "one")["fine-tuned from"]
+    origin = facts_of(tmp_path / "one")["fine_tuned_from"]
     assert run(other_text, tmp_path / "two", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
     folder = ModelFolder.load(copy)
     with torch.no_grad():
         folder.model.softmax.weight.mul_(2)
-    folder.with_facts({"longest training side": 1, "steps": 77}).save(copy)
+    folder.with_facts({"longest_training_side": 1, "steps": 77}).save(copy)
     assert run(other_text, tmp_path / "one", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
     assert same(last_weights(tmp_path / "one"), last_weights(tmp_path / "two"))
-    for fact in ("fine-tuned from", "longest training side"):
+    for fact in ("fine_tuned_from", "longest_training_side"):
         assert facts_of(tmp_path / "one")[fact] == facts_of(tmp_path / "two")[fact]
-    assert facts_of(tmp_path / "one")["fine-tuned from"] == origin
+    assert facts_of(tmp_path / "one")["fine_tuned_from"] == origin
 
 
 def test_only_the_first_process_rehearses(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,12 +224,12 @@ def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tm
 
 def test_what_is_known_of_the_text_is_written_down(text: Path, parent: Path) -> None:
     facts = facts_of(parent)
-    assert facts["training pairs"] == 320
+    assert facts["training_pairs"] == 320
     assert facts["seed"] == 1
-    assert len(facts["training text (SHA-256)"]) == 64
+    assert len(facts["training_text_sha256"]) == 64
     store = json.loads((parent / "data" / "train" / "store.json").read_text())["report"]
-    assert facts["training text (SHA-256)"] == store["fingerprint"]
-    assert 1 < facts["longest training side"] <= 40
+    assert facts["training_text_sha256"] == store["fingerprint"]
+    assert 1 < facts["longest_training_side"] <= 40
 
 
 def test_a_folder_that_no_run_has_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,11 +114,11 @@ def test_by_another_validation_text_the_best_model_is_found_anew(folder: Path) -
 
 def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) -> None:
     trainer = accepting(folder)
-    trainer.folder = trainer.folder.with_facts({"training pairs": 100})
+    trainer.folder = trainer.folder.with_facts({"training_pairs": 100})
     trainer._save_state()
-    grown = make(trainer.config).folder.with_facts({"training pairs": 200})
+    grown = make(trainer.config).folder.with_facts({"training_pairs": 200})
     facts = Trainer(trainer.config, grown, trainer.text, trainer.validator._validate).folder.direction.facts
-    assert facts["training pairs"] == 200
+    assert facts["training_pairs"] == 200
     assert facts["steps"] == trainer.folder.direction.facts["steps"]
 
 

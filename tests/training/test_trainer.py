@@ -119,8 +119,8 @@ def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(folder: 
     best = read_weights(folder / "worse" / "checkpoints" / "step-00000008.safetensors")
     assert same(best, read_weights(folder / "worse" / "model.safetensors"))
     facts = ModelFolder.load(folder / "worse").direction.facts
-    assert (facts["kept"], facts["steps"], facts["whole run"]["steps"]) == ("step 8", 8, 12)
-    assert facts["whole run"]["settings (SHA-256)"] == settings_digest(config)
+    assert (facts["kept"], facts["steps"], facts["whole_run"]["steps"]) == ("step 8", 8, 12)
+    assert facts["whole_run"]["settings_sha256"] == settings_digest(config)
     train(configure(folder, "better", validation=validation), bleu=[3.0, 5.0, 4.0, 6.0])
     assert ModelFolder.load(folder / "better").direction.facts["kept"] == "average of the last 3 checkpoints"
     checkpoints = [read_weights(path) for path in list_checkpoints(folder / "better")]

@@ -184,7 +184,7 @@ def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
     words = ["import", str(opus(folder / "opus")), "--out", str(folder / "imported"), "--target", "ne"]
     assert main([*words, "--valid", valid, "--sentences", "5"]) == 0
     imported = Translator.load(folder / "imported")
-    assert imported.direction.facts == {"imported from": "opus"}
+    assert imported.direction.facts == {"imported_from": "opus"}
     assert imported.longest_source == min(128, imported.config.max_length), "longer lines go sentence by sentence"
     for language, tag in (("en", f"{TAG} "), ("ne", "")):
         text = (folder / f"valid.{language}").read_text()
