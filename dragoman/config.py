@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 VERSION = "0.1.0"
 CHECK_FILE = "check.json"
@@ -42,6 +42,14 @@ def require_between(settings: object, least: float, most: float, *names: str) ->
     for name in names:
         value = getattr(settings, name)
         require(least <= value <= most, f"{name} must be between {least:,} and {most:,}, not {value}")
+
+
+def require_choice(settings: object, *names: str) -> None:
+    """Raise ConfigError unless each of these settings is one of the choices of its Literal type."""
+    types = get_type_hints(type(settings))
+    for name in names:
+        value, choices = getattr(settings, name), get_args(types[name])
+        require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def require_fraction(settings: object, *names: str) -> None:
@@ -117,9 +125,7 @@ class ModelConfig:
         layers, vocabularies = ("num_encoder_layers", "num_decoder_layers"), ("source_vocab_size", "target_vocab_size")
         for name in ("d_model", "d_ff", "num_heads", "max_length", *layers, *vocabularies):
             require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
-        for name, choices in _MODEL_CHOICES.items():
-            value = getattr(self, name)
-            require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        require_choice(self, "norm", "positions", "activation")
         require_between(self, 1, 2**20, "d_model", "d_ff", "num_heads")
         require_between(self, 1, 1000, *layers)
         require_between(self, 1, 2**16, "max_length")
@@ -148,13 +154,6 @@ class ModelConfig:
     def shape(self) -> dict[str, Any]:
         """The settings that weights depend on: all except the rates of dropout and the initialisation."""
         return {name: value for name, value in asdict(self).items() if not name.endswith(("dropout", "_gain"))}
-
-
-_MODEL_CHOICES = {
-    "norm": ("post", "pre"),
-    "positions": ("interleaved", "halves", "learned"),
-    "activation": ("relu", "gelu", "swish"),
-}
 
 
 @dataclass(frozen=True)
@@ -279,9 +278,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         """Check every setting."""
-        require(
-            self.long in ("split", "truncate", "error"), f"long must be split, truncate or error, not {self.long!r}"
-        )
+        require_choice(self, "long")
         require_between(self, 1, 1000, "beam", "n_best")
         require_between(self, 0, 10, "length_penalty")
         require_between(self, 0, 10**9, "min_length")
