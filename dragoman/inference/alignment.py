@@ -61,12 +61,9 @@ def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
 
 
 def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> tuple[list[int], list[str]]:
-    """The word that each subword belongs to, NO_WORD for the end, and the text of the words.
+    """The word that each subword of a sentence (ids, ending with EOS) belongs to, NO_WORD for the end; and the words.
 
-    Args:
-        ids: of a sentence, ending with EOS.
-        subwords: the model they belong to.
-        unit: "subwords" makes each subword its own word, spelt as SentencePiece writes it.
+    The unit "subwords" makes each subword its own word, spelt as SentencePiece writes it.
     """
     pieces = subwords.pieces(ids[:-1])
     places = words_of(pieces, unit)
@@ -129,14 +126,9 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
 def align_sentences(
     weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: Units
 ) -> Alignment:
-    """The alignment of one sentence pair.
+    """The alignment of one sentence pair, ids that end with EOS.
 
-    Args:
-        weights: cross-attention (H, T, S), which may have padding at the end.
-        source: ids, ending with EOS.
-        target: ids, ending with EOS.
-        vocabulary: the one that the ids belong to.
-        units: what to link.
+    weights is the cross-attention (H, T, S), which may have padding at the end.
     """
     source_words, source_shown = split_into_words(source, vocabulary.source, units[0])
     target_words, target_shown = split_into_words(target, vocabulary.target, units[1])

@@ -85,13 +85,9 @@ def log_probs_in_batches(
     targets: Sequence[list[int]],
     batch_tokens: int = FORCED_TOKENS,
 ) -> list[float]:
-    """The log-probability of each target given its source, in order.
+    """The log-probability of each target given its source, in order; ids, each ending in EOS.
 
-    Args:
-        score: of an engine; takes one batch.
-        sources: ids, each ending in EOS.
-        targets: likewise.
-        batch_tokens: budget of one batch: pairs × longest side.
+    score is that of an engine; batch_tokens is its budget, pairs × longest side.
     """
     return in_batches(
         Workers(score),

@@ -38,15 +38,7 @@ class CTranslate2Engine:
         threads: int = 1,
         device: torch.device = CPU,
     ) -> None:
-        """Load a folder that CTranslate2 reads.
-
-        Args:
-            folder: with model.bin.
-            vocabulary: the subwords.
-            config: the model's shape.
-            workers: batches computed at the same time.
-            threads: of each worker.
-            device: the CPU, or CUDA's.
+        """Load a folder with a model.bin, to compute with this many workers at the same time and threads for each.
 
         Raises:
             DragomanError: CTranslate2 is not installed, or can't read the folder.
@@ -77,14 +69,8 @@ class CTranslate2Engine:
         Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
         without it until as many hypotheses as the beam have finished and the best candidate of a step was an end;
         those then compete by Dragoman's penalty. CTranslate2's own way, to stop at the first so many endings, would
-        take hopeless ones if the model is sure of a longer translation.
-
-        Args:
-            sources: ids, each ending in EOS.
-            config: beam, length penalty, …
-
-        Raises:
-            ConfigError: min_length is more than the model can write.
+        take hopeless ones if the model is sure of a longer translation. Arguments and errors are those of
+        Engine.search.
         """
         limits = length_limits(sources, config, self.config.max_length)
         most = max(limits)

@@ -257,18 +257,6 @@ def test_only_few_sizes_of_tensors_occur_and_none_is_larger_than_needed(
             search.select(2, search.leave(min(bunch, search.sentences - 1)))
 
 
-@pytest.mark.parametrize("start", [9, 11, 13, 23, 37])
-@torch.no_grad()
-def test_a_number_of_sentences_between_those_sizes_is_left_with_the_first_that_allow_it(
-    start: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with recorded(monkeypatch) as sizes:
-        walk(Search(tiny(), sources([2] * start)), [0] + [1] * (start - 1), [2])
-    assert set(sizes) <= {start, *LADDER}
-    assert sizes[0] == start
-    assert sizes[-1] == 1
-
-
 @torch.no_grad()
 def test_the_same_sentences_stay_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(tiny(), sources([3] * 12))
@@ -313,17 +301,6 @@ def test_keys_come_in_multiples_of_16_and_those_that_are_none_do_not_count(
 
 
 @torch.no_grad()
-def test_several_searches_may_share_a_decoder() -> None:
-    model = tiny()
-    one, other = Search(model, sources([3, 4])), Search(model, sources([2, 5, 1, 4]))
-    one.decoder = other.decoder
-    for _ in range(4):
-        for search in (one, other):
-            search.step()
-            search.select(2)
-
-
-@torch.no_grad()
 def test_matrices_are_those_of_the_moment_when_it_was_made() -> None:
     model, source = tiny(tie_softmax=False), sources([3, 2])
     mask = padding_mask(source, PAD)
@@ -339,14 +316,6 @@ def test_matrices_are_those_of_the_moment_when_it_was_made() -> None:
     assert torch.equal(decoder.step(last, decoder.start(memory, mask)), before)
     remade = IncrementalDecoder(model, torch.float32)
     assert not torch.allclose(remade.step(last, remade.start(memory, mask)), before)
-
-
-@torch.no_grad()
-def test_more_positions_than_the_model_has_are_refused() -> None:
-    search = Search(tiny(max_length=5), sources([3, 5]))
-    walk(search, [0] * 4, [2])
-    with pytest.raises(ValueError, match="6 positions"):
-        search.decoder.step(torch.tensor([5] * 4), search.state)
 
 
 # ---------------------------------------------------------------------------------------------- prepared products

@@ -161,8 +161,5 @@ def test_auto_picks_a_precision(found: dict[str, Any]) -> None:
         assert found["auto"] is False  # it multiplies bf16 a hundred times more slowly
 
 
-# ---- the benchmark that measures the same
-
-
 if __name__ == "__main__":
     print(json.dumps(compute()))

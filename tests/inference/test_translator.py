@@ -14,7 +14,7 @@ from dragoman.inference.results import PairScore, Translation
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, forced, texts, with_facts
+from tests.inference.small_translators import LINES, SENTENCES, build, close, forced, texts, with_facts
 
 
 def test_lines_come_back_in_order_whatever_the_batches() -> None:
@@ -117,14 +117,6 @@ def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer
     if unit == "words":
         assert inspected.alignment == alignments[3].links
         assert inspected.alignment_layer == layer - 1
-
-
-def test_a_minimum_beyond_the_usual_maximum_is_reached_and_one_beyond_the_model_refused() -> None:
-    translator = build(max_length=30)
-    for translation in translator.translate(WORDS[:3], SearchConfig(min_length=25, max_length=2)):
-        assert 25 <= len(translation.subwords) <= 29
-    with pytest.raises(ConfigError, match="min_length is 30, but the model writes at most 29"):
-        translator.translate(["cat"], SearchConfig(min_length=30))
 
 
 def test_marks_alone_and_characters_that_are_spelt_in_bytes_are_translated() -> None:

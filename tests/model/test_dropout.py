@@ -97,14 +97,6 @@ def test_any_shape_will_do_also_with_sizes_not_divisible_by_four(shape: tuple[in
     assert ((out == 0) | (out == 2)).all()
 
 
-@pytest.mark.parametrize("probability", RATES)
-def test_bfloat16_keeps_its_type_and_is_scaled_to_its_precision(probability: float) -> None:
-    out = noise((4001,), probability, dtype=torch.bfloat16)
-    assert out.dtype == torch.bfloat16
-    kept = out[out != 0].double()
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / (1 - probability)), rtol=2**-8, atol=0)
-
-
 def test_the_gradient_meets_the_same_noise_as_the_value() -> None:
     torch.manual_seed(0)
     x = torch.randn(33, 5, requires_grad=True)
