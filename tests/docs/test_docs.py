@@ -80,7 +80,7 @@ def test_a_reference_is_the_line_of_what_it_names() -> None:
     assert line_of("dragoman.config:ModelConfig.d_model").lstrip().startswith("d_model: int")
     assert line_of("dragoman.config:PRESETS").startswith("PRESETS")
     assert line_of("dragoman.model.attention:MultiHeadAttention.__init__ @ self.key = ").lstrip().startswith("self.key")
-    assert line_of("tests/test_docs.py::test_a_reference_is_the_line_of_what_it_names").startswith("def test_a_ref")
+    assert line_of("tests/docs/test_docs.py::test_a_reference_is_the_line_of_what_it_names").startswith("def test_a_ref")
     assert symbols.resolve("dragoman.model").file == "dragoman/model/__init__.py"
 
 
@@ -92,7 +92,7 @@ def test_a_reference_is_the_line_of_what_it_names() -> None:
         ("dragoman.model.masks:causal_mask.absent", "causal_mask.absent"),
         ("dragoman.model.masks:padding_mask @ tril", "'tril'"),  # it is in the file, but not in this function
         ("tests/absent.py::test_x", "tests/absent.py"),
-        ("tests/test_docs.py::test_absent", "test_absent"),
+        ("tests/docs/test_docs.py::test_absent", "test_absent"),
     ],
 )
 def test_a_reference_to_what_is_not_there_is_an_error_that_names_it(gone: str, named: str) -> None:
