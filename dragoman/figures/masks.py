@@ -38,36 +38,43 @@ _LEGEND = (
 _BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02), "borderaxespad": 0.0}
 
 
-@style.styled()
-def padding_grid() -> Figure:
-    """The padding mask of a batch: one row per sentence, its token ids in the cells."""
-    figure = style.new_figure(5.2, 1.7)
+@style.picture(5.2, 1.7)
+def padding_grid(figure: Figure) -> None:
+    """Padding mask
+
+    Sentences of different lengths are padded with 0 to make one batch. No query may attend to a padded key, whatever
+    its own position, so one row serves the whole sentence.
+    """
     ax = figure.subplots()
     _mask_cells(ax, padding_mask(IDS, 0)[:, 0, 0], [[str(token) for token in row] for row in IDS.tolist()])
     style.write_ticks(ax, "x", [str(position) for position in range(IDS.size(1))])
     style.write_ticks(ax, "y", [f"sentence {number}" for number in range(1, len(IDS) + 1)])
     ax.set_xlabel("position of the key")
     ax.legend(handles=_LEGEND, **_BESIDE)
-    return figure
 
 
-@style.styled()
-def causal_grid() -> Figure:
-    """The causal mask (section 3.2.3): position i sees the positions j ≤ i."""
-    figure = style.new_figure(4.4, 3.0)
+@style.picture(4.4, 3.0)
+def causal_grid(figure: Figure) -> None:
+    """Causal mask
+
+    A target position attends to itself and to what stands before it, never to what comes after: in training all
+    positions are predicted at once, and none may look up its own answer.
+    """
     ax, length = figure.subplots(), 7
     _mask_cells(ax, causal_mask(length)[0, 0])
     style.write_ticks(ax, "x", [str(position) for position in range(length)])
     style.write_ticks(ax, "y", [str(position) for position in range(length)])
     ax.set(xlabel="position of the key", ylabel="position of the query")
     ax.legend(handles=_LEGEND, **_BESIDE)
-    return figure
 
 
-@style.styled()
-def target_grids() -> Figure:
-    """Both masks together, sentence by sentence: neither the future nor padding is visible."""
-    figure = style.new_figure(style.FULL_WIDTH, 2.5)
+@style.picture(style.FULL_WIDTH, 2.5)
+def target_grids(figure: Figure) -> None:
+    """Both masks together
+
+    A key is visible where both masks let it through. Compare with the causal mask alone: only the rows of padding
+    differ. With the padding on the right, the rows of real tokens need no padding mask.
+    """
     axes = figure.subplots(1, len(IDS))
     masks = (padding_mask(IDS, 0) & causal_mask(IDS.size(1)))[:, 0]  # (B, T, T)
     for number, (ax, mask, ids) in enumerate(zip(axes, masks, IDS.tolist(), strict=True), start=1):
@@ -77,13 +84,15 @@ def target_grids() -> Figure:
         ax.set(title=f"sentence {number}", xlabel="key (token id)")
     axes[0].set_ylabel("query (token id)")
     axes[-1].legend(handles=_LEGEND, **_BESIDE)
-    return figure
 
 
-@style.styled()
-def mask_blocks() -> Figure:
-    """How one mask serves a whole batch and every head, as broadcasting repeats it."""
-    figure = style.new_figure(style.FULL_WIDTH, 3.6)
+@style.picture(style.FULL_WIDTH, 3.6)
+def mask_blocks(figure: Figure) -> None:
+    """One mask for all heads
+
+    Broadcasting repeats the padding mask for every query and every head, but each sentence keeps its own. The causal
+    mask is the same for every sentence as well.
+    """
     length, heads = IDS.size(1), 3
     masks = {"padding mask": padding_mask(IDS, 0), "causal mask": causal_mask(length)}
     for part, (title, mask) in zip(
@@ -99,13 +108,15 @@ def mask_blocks() -> Figure:
             head.set_title(f"head {number}", loc="center", weight="normal", size=style.TEXT)
             row[0].set_ylabel(f"sentence {number}", size=style.SMALL)
     figure.legend(handles=_LEGEND, loc="outside lower center", ncols=2)
-    return figure
 
 
-@style.styled()
-def masked_weights() -> Figure:
-    """What a mask does to the numbers: the scores, −∞ in place of those of the future, the softmax of the rows."""
-    figure = style.new_figure(style.FULL_WIDTH, 2.9)
+@style.picture(style.FULL_WIDTH, 2.9)
+def masked_weights(figure: Figure) -> None:
+    """What a mask does to the numbers
+
+    Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight at all, and the rest of each
+    row adds up to 1 again.
+    """
     axes, length = figure.subplots(1, 3), len(SCORES)
     mask = causal_mask(length)
     keys = torch.eye(length)[None, None]  # so that q · k / √d_k are the scores
@@ -122,13 +133,15 @@ def masked_weights() -> Figure:
         style.write_ticks(ax, "y", [str(query + 1) if ax is axes[0] else "" for query in range(length)])
         ax.set(title=title, xlabel="key", aspect="equal")
     axes[0].set_ylabel("query")
-    return figure
 
 
-@style.styled()
-def decoding_steps() -> Figure:
-    """Decoding, step by step: what each step sees of the target so far, and what it must find next."""
-    figure = style.new_figure(style.FULL_WIDTH, 6.0)
+@style.picture(style.FULL_WIDTH, 6.0)
+def decoding_steps(figure: Figure) -> None:
+    """Decoding, step by step
+
+    “The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens, (1, 0, 0,
+    …), (1, 1, 0, …) and so on: row t of the causal mask. What it finds, the next step sees.
+    """
     ax, known = figure.subplots(), style.can_draw(SENTENCE)
     tokens = ["<s>", *(SENTENCE if known else READINGS)]
     heads = [f"{token}\n{reading}" for token, reading in zip(tokens, ["", *READINGS], strict=True)] if known else tokens
@@ -142,7 +155,6 @@ def decoding_steps() -> Figure:
         ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT, family=style.families_for(token))
     ax.text(length - 0.3, -0.75, "finds", va="bottom", size=style.SMALL, color=style.GREY)
     ax.legend(handles=_LEGEND, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
-    return figure
 
 
 def _mask_cells(

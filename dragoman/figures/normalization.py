@@ -37,13 +37,14 @@ def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
     return batch_norm(values), layer_norm(values)
 
 
-@style.styled()
-def normalisation_tables() -> Figure:
-    """The values, then the same after batch normalisation and after layer normalisation.
+@style.picture(style.FULL_WIDTH, 2.7)
+def normalisation_tables(figure: Figure) -> None:
+    """Batch and layer normalisation
 
-    Frames hold the values that are averaged together: columns for batch, rows for layer normalisation.
+    Batch normalisation gives each feature mean 0 and deviation 1 over the tokens of the batch; layer normalisation
+    gives them to each token over its features, so that it does not matter who shares its batch. In the model a learned
+    factor γ and offset β follow for each feature, at first 1 and 0.
     """
-    figure = style.new_figure(style.FULL_WIDTH, 2.7)
     axes = figure.subplots(1, 3)
     rows, columns = VALUES.shape
     titles = ("before", "batch normalisation", "layer normalisation")
@@ -61,13 +62,15 @@ def normalisation_tables() -> Figure:
         _frame(axes[1], (column - 0.5, -0.5), 1, rows)
     for row in range(rows):
         _frame(axes[2], (-0.5, row - 0.5), columns, 1)
-    return figure
 
 
-@style.styled()
-def add_and_norm() -> Figure:
-    """Around every sub-layer: its output is added to its input, and each token of the sum is normalised."""
-    figure = style.new_figure(style.FULL_WIDTH, 1.7)
+@style.picture(style.FULL_WIDTH, 1.7)
+def add_and_norm(figure: Figure) -> None:
+    """Add and norm
+
+    What stands around every sub-layer: the residual connection adds its input to its output, then each token of the sum
+    is normalised, here with γ = 1 and β = 0.
+    """
     x = VALUES[: len(SUBLAYER)]
     config = ModelConfig(d_model=x.size(1), num_heads=1, dropout=0.0)
     with torch.no_grad():
@@ -78,7 +81,6 @@ def add_and_norm() -> Figure:
         style.write_ticks(ax, "x", [])
         style.write_ticks(ax, "y", [f"token {number + 1}" if table is x else "" for number in range(len(table))])
         ax.set_title(title)
-    return figure
 
 
 def _moments(ax: Axes, table: style.Array, bold: int | None) -> None:

@@ -26,10 +26,14 @@ _SIDE = 0.42  # distance of the residual connections from the boxes
 Place = tuple[float, float]
 
 
-@style.styled()
-def transformer() -> Figure:
-    """The whole model, post-norm, as section 3 describes it."""
-    figure = style.new_figure(6.6, 8.2)
+@style.picture(6.6, 8.2)
+def transformer(figure: Figure) -> None:
+    """The whole model
+
+    Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once; the
+    decoder reads what is written so far and, by cross-attention (“encoder-decoder attention” in the paper), the
+    encoder’s memory.
+    """
     ax, model = figure.subplots(), _small_model()
     encoder, decoder = cast(EncoderLayer, model.encoder.layers[0]), cast(DecoderLayer, model.decoder.layers[0])
     left, right = 0.0, 5.0
@@ -64,13 +68,15 @@ def transformer() -> Figure:
     _write(ax, right, states + 2.9, "probabilities of the next word")
     ax.set(xlim=(left - 2.9, right + 2.5), ylim=(-0.4, states + 3.15), aspect="equal")
     ax.set_axis_off()
-    return figure
 
 
-@style.styled()
-def multi_head_attention() -> Figure:
-    """Multi-head attention with three heads, each with projections of its own."""
-    figure = style.new_figure(style.FULL_WIDTH, 4.0)
+@style.picture(style.FULL_WIDTH, 4.0)
+def multi_head_attention(figure: Figure) -> None:
+    """Multi-head attention
+
+    The right half of the paper’s figure 2, with three heads. Each head has its own part of the three projections and
+    attends by itself; their outputs, side by side, are projected once more.
+    """
     ax, attention = figure.subplots(), cast(EncoderLayer, _small_model().encoder.layers[0]).self_attention
     gap = 3.6
     places = (-gap, 0.0, gap)
@@ -91,7 +97,6 @@ def multi_head_attention() -> Figure:
     _write(ax, 0, 6.2, "(B, ·, D)")
     ax.set(xlim=(-gap - 2.0, gap + 2.0), ylim=(-0.4, 6.45), aspect="equal")
     ax.set_axis_off()
-    return figure
 
 
 def _small_model() -> Transformer:

@@ -22,13 +22,13 @@ WORDS = ("The", "animal", "didn’t", "cross")
 _AMPLITUDE = 0.42  # of a wave drawn around its place 0, 1, 2, …: below a half, so that neighbours do not touch
 
 
-@style.styled()
-def waves_by_dimension() -> Figure:
-    """Some columns of two tables: each dimension is a wave along the positions, which run to the right here.
+@style.picture(style.FULL_WIDTH, 4.2)
+def waves_by_dimension(figure: Figure) -> None:
+    """Sinusoids by dimension
 
-    A sine and its cosine have one colour; the sine is solid, the cosine dashed.
+    Each dimension of the encoding is a wave along the positions. Dimensions come in pairs, a sine (solid) and its
+    cosine (dashed), and each pair is slower than the one before.
     """
-    figure = style.new_figure(style.FULL_WIDTH, 4.2)
     axes = figure.subplots(2, 1, sharex=True)
     for ax, d_model, dimensions in zip(axes, (16, 32), (range(4, 8), range(8, 16)), strict=True):
         table = style.as_array(sinusoids(128, d_model))
@@ -40,29 +40,30 @@ def waves_by_dimension() -> Figure:
         ax.set_title(f"d_model = {d_model}")
         ax.legend(**style.BESIDE)
     axes[-1].set_xlabel("position")
-    return figure
 
 
-@style.styled()
-def waves_of_all_dimensions() -> Figure:
-    """All columns of the table side by side, each around its own number: from fast to slow."""
-    figure = style.new_figure(style.FULL_WIDTH, 4.0)
+@style.picture(style.FULL_WIDTH, 4.0)
+def waves_of_all_dimensions(figure: Figure) -> None:
+    """All dimensions, all positions
+
+    The whole encoding for d_model = 16, oriented as the model sees it: a row for each position, a column for each
+    dimension. On the left the waves are fast, on the right they hardly start to turn.
+    """
     ax, (length, d_model) = figure.subplots(), (128, 16)
     for dimension, wave in enumerate(style.as_array(sinusoids(length, d_model)).T):
         colour, dashes = style.SERIES[dimension % 2]
         ax.plot(dimension + _AMPLITUDE * wave, np.arange(length), color=colour, ls=dashes, lw=1.2)
     ax.set(xlim=(-0.6, d_model - 0.4), ylim=(length - 1, 0), xticks=range(d_model))
     ax.set(xlabel="dimension (even: sine, solid; odd: cosine, dashed)", ylabel="position")
-    return figure
 
 
-@style.styled()
-def waves_by_position() -> Figure:
-    """All rows of the table, one below the other: every position is a different curve.
+@style.picture(style.FULL_WIDTH, 5.2)
+def waves_by_position(figure: Figure) -> None:
+    """Sinusoids by position
 
-    The sines of a row (solid) and its cosines (dashed) are joined separately.
+    The same table read along its rows: every position is a curve of its own over the 128 dimensions, and neighbouring
+    positions have similar curves.
     """
-    figure = style.new_figure(style.FULL_WIDTH, 5.2)
     ax, (length, d_model) = figure.subplots(), (16, 128)
     for position, row in enumerate(style.as_array(sinusoids(length, d_model))):
         for first, (colour, dashes) in enumerate(style.SERIES[:2]):
@@ -70,13 +71,15 @@ def waves_by_position() -> Figure:
             ax.plot(np.arange(first, d_model, 2), wave, color=colour, ls=dashes, lw=1.2)
     ax.set(xlim=(0, d_model - 1), ylim=(length - 0.4, -0.6), yticks=range(length))
     ax.set(xlabel="dimension (even: sine, solid; odd: cosine, dashed)", ylabel="position")
-    return figure
 
 
-@style.styled()
-def encoding_map() -> Figure:
-    """The whole table as an image, and two of its corners enlarged: the first and the last dimensions."""
-    figure = style.new_figure(style.FULL_WIDTH, 5.0)
+@style.picture(style.FULL_WIDTH, 5.0)
+def encoding_map(figure: Figure) -> None:
+    """128 positions in 512 dimensions
+
+    Most of the change is in the first dimensions (A). In the last ones (B) the sines stay close to 0 and the cosines
+    close to 1, which makes the stripes.
+    """
     axes = figure.subplot_mosaic("WW;AB")
     table = style.as_array(sinusoids(128, 512))
     image = _image(axes["W"], table)
@@ -91,7 +94,6 @@ def encoding_map() -> Figure:
         axes["W"].text(first + width / 2, height / 2, name, bbox=box, weight="bold", ha="center", va="center")
         _image(axes[name], table[:height, first : first + width], first)
         axes[name].set_title(f"{name}: dimensions {first} to {first + width - 1}")
-    return figure
 
 
 def _image(ax: Axes, table: style.Array, first: int = 0) -> AxesImage:
@@ -104,10 +106,13 @@ def _image(ax: Axes, table: style.Array, first: int = 0) -> AxesImage:
     )
 
 
-@style.styled()
-def encoding_table() -> Figure:
-    """Some of the numbers for d_model = 512, under the function that each column tabulates."""
-    figure = style.new_figure(style.FULL_WIDTH, 2.4)
+@style.picture(style.FULL_WIDTH, 2.4)
+def encoding_table(figure: Figure) -> None:
+    """The numbers themselves
+
+    Some entries of the table for d_model = 512, under the function that each column tabulates: dimension 0 is sin(pos)
+    itself, the last ones have barely moved after five positions.
+    """
     ax = figure.subplots()
     table, dimensions = style.as_array(sinusoids(6, 512)), [0, 1, 2, 3, 254, 255, 510, 511]
     style.cells(ax, table[:, dimensions], style.numbers(table[:, dimensions], 4))
@@ -120,16 +125,15 @@ def encoding_table() -> Figure:
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.set(xlabel="dimension and its function", ylabel="position")
-    return figure
 
 
-@style.styled()
-def products() -> Figure:
-    """The dot product of every two positions' encodings, as an image and as curves over their distance.
+@style.picture(style.FULL_WIDTH, 3.0)
+def products(figure: Figure) -> None:
+    """How far apart are two positions?
 
-    They are divided by the product of an encoding with itself, d_model / 2.
+    The dot product of two encodings depends only on their distance: in the image each diagonal has one colour, on the
+    right the curves from four positions are the same curve.
     """
-    figure = style.new_figure(style.FULL_WIDTH, 3.0)
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     length, d_model = 128, 512
     table = style.as_array(sinusoids(length, d_model))
@@ -146,13 +150,15 @@ def products() -> Figure:
     right.set(title="by their distance", xlabel="distance in positions", ylabel="dot product / (d_model / 2)")
     right.set(xlim=(1 - length, length - 1))
     right.legend(loc="upper right", handletextpad=0.2, borderaxespad=0)
-    return figure
 
 
-@style.styled()
-def embedding_with_positions() -> Figure:
-    """What enters the first layer: each word's embedding, random before training, plus its position's encoding."""
-    figure = style.new_figure(style.FULL_WIDTH, 2.2)
+@style.picture(style.FULL_WIDTH, 2.2)
+def embedding_with_positions(figure: Figure) -> None:
+    """Embedding plus position
+
+    What enters the first layer is a sum. Thanks to the factor √d_model the embeddings are about as large as the
+    encodings; without it the positions would drown the words.
+    """
     d_model = 4
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
@@ -168,4 +174,3 @@ def embedding_with_positions() -> Figure:
         style.write_ticks(ax, "x", [str(dimension) for dimension in range(d_model)])
         style.write_ticks(ax, "y", WORDS if table is embedded else [""] * len(WORDS))
         ax.set(title=title, xlabel="dimension")
-    return figure

@@ -6,9 +6,11 @@ Nothing here touches pyplot or changes Matplotlib's settings permanently: `style
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, wraps
+from inspect import getdoc
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -95,6 +97,37 @@ def styled() -> Iterator[None]:
     defaults: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
     with matplotlib.rc_context(defaults | SETTINGS):
         yield
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture of the gallery."""
+
+    title: str
+    caption: str
+    """One to three sentences: what there is to see."""
+    draw: Callable[[], Figure]
+    """Return a new figure."""
+
+
+def picture(width: float, height: float) -> Callable[[Callable[[Figure], None]], Picture]:
+    """Make a picture of a function that draws on an empty figure of this size in inches.
+
+    The first line of the function's docstring is the picture's title, the rest its caption.
+    """
+
+    def decorate(function: Callable[[Figure], None]) -> Picture:
+        @styled()
+        @wraps(function)
+        def draw() -> Figure:
+            figure = new_figure(width, height)
+            function(figure)
+            return figure
+
+        title, caption = (getdoc(function) or "").split("\n\n")
+        return Picture(title, caption.replace("\n", " "), draw)
+
+    return decorate
 
 
 def new_figure(width: float, height: float) -> Figure:

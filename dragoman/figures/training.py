@@ -37,10 +37,13 @@ SMOOTHINGS = (0.0, 0.1, 0.2)
 """The ε_ls that are compared."""
 
 
-@style.styled()
-def learning_rates() -> Figure:
-    """The paper's schedule (equation 3) for several models and warm-ups, and all schedules with one warm-up."""
-    figure = style.new_figure(style.FULL_WIDTH, 2.8)
+@style.picture(style.FULL_WIDTH, 2.8)
+def learning_rates(figure: Figure) -> None:
+    """Learning rate
+
+    The paper’s rate rises linearly during the warm-up, then falls with the inverse square root of the step. A wider
+    model takes smaller steps; a longer warm-up only cuts off the peak.
+    """
     left, right = figure.subplots(1, 2)
     for (d_model, warmup), look in zip(SETTINGS, style.SERIES, strict=True):
         _rates(left, OptimizerConfig(warmup_steps=warmup), d_model, f"{d_model:,}; {warmup:,}", look)
@@ -51,7 +54,6 @@ def learning_rates() -> Figure:
         ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 1000:g}"))
         ax.legend(title=heading, **style.BESIDE)
-    return figure
 
 
 def _rates(ax: Axes, config: OptimizerConfig, d_model: int, label: str, look: tuple[str, str]) -> None:
@@ -60,16 +62,18 @@ def _rates(ax: Axes, config: OptimizerConfig, d_model: int, label: str, look: tu
     ax.plot(steps, rates, color=look[0], ls=look[1], label=label)
 
 
-@style.styled()
-def label_smoothing() -> Figure:
-    """What the loss asks the model to predict, and the loss over the probability of the right token."""
-    figure = style.new_figure(style.FULL_WIDTH, 3.0)
+@style.picture(style.FULL_WIDTH, 3.0)
+def label_smoothing(figure: Figure) -> None:
+    """Label smoothing
+
+    A tenth of the probability asked for is spread evenly over the vocabulary. So the loss is lowest where the model is
+    nearly, not entirely sure of the right token; at the very right the curves rise again.
+    """
     left, right = figure.subplots(1, 2)
     _target_bars(left, 0.1)
     left.set_title("the target")
     _loss_curves(right)
     right.set_title("the loss")
-    return figure
 
 
 def smoothed_target(target: int, vocab_size: int, smoothing: float) -> Tensor:

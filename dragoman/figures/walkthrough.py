@@ -72,10 +72,13 @@ def small_example() -> dict[str, Tensor]:
     return attention_steps(attention, EMBEDDED)
 
 
-@style.styled()
-def attention_walkthrough() -> Figure:
-    """The six steps of small_example, from the words' vectors to the output of the first word."""
-    figure = style.new_figure(style.FULL_WIDTH, 7.5)
+@style.picture(style.FULL_WIDTH, 7.5)
+def attention_walkthrough(figure: Figure) -> None:
+    """Attention in six steps
+
+    How the first word gathers what it needs: its query meets every key, the scores become weights, and the weights mix
+    the values. Every number follows from those above it: q₁ is x₁ times W^Q, and so on.
+    """
     ax, steps = figure.subplots(), small_example()
     width = EMBEDDED.size(1)
     lefts = (0.0, width + 2.2)
@@ -96,7 +99,6 @@ def attention_walkthrough() -> Figure:
         ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": style.GREY, "lw": 1.0})
     ax.set(xlim=(-5.6, right + 1.7), ylim=(_Y["output"] + 0.7, -0.7))
     ax.set_axis_off()
-    return figure
 
 
 def _word_column(ax: Axes, steps: dict[str, Tensor], number: int, word: str, left: float) -> None:

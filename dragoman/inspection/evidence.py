@@ -54,22 +54,45 @@ def inspect(
     target = _target_ids(translator, translation, hypotheses)
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
+    ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
+    scored = log_probs_in_batches(exact.score, [source] * len(ended), ended)
+    subwords, search = translator.vocabulary.target, ("beam", "length_penalty", "min_length", "max_length")
+    facts = {name: getattr(config, name) for name in search} | {"precision": "bf16" if engine.autocast else "fp32"}
+    return replace(
+        _forced_pass(translator, exact, source, target, config, layer),
+        facts={"parameters": engine.model.num_parameters, **asdict(translator.config), "search": facts},
+        source=sentence,
+        candidates=_candidates(ended, scored, config, subwords),
+        chosen=ended.index(target) if target in ended else -1,
+        tree=beam_tree(recorder, hypotheses, subwords),
+    )
+
+
+def _forced_pass(
+    translator: Translator, exact: Engine, source: list[int], target: list[int], config: SearchConfig, layer: int
+) -> Inspection:
+    """Everything that one pass over a given translation shows; the fields about the search are left empty.
+
+    Args:
+        translator: the translator.
+        exact: its engine in fp32.
+        source: ids, ending with EOS (S).
+        target: ids, ending with EOS (T).
+        config: its length penalty is taken.
+        layer: the decoder layer, from 0, that the alignment is read from.
+    """
     padded: AttentionMaps = {}
     forced = exact.logits([source], [target], padded).log_softmax(dim=-1, dtype=torch.float32)
     log_probs = forced[0, : len(target)].cpu()  # (T, V)
+    log_prob = float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
     maps = {name: _without_padding(block[0], name, len(source), len(target)) for name, block in padded.items()}
-    ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
-    scored = log_probs_in_batches(exact.score, [source] * len(ended), ended)
     vocabulary, direction = translator.vocabulary, translator.folder.direction
     source_words, _ = split_into_words(source, vocabulary.source, unit_of(direction.source))
     target_words, _ = split_into_words(target, vocabulary.target, unit_of(direction.target))
-    log_prob = float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
-    facts = {name: getattr(config, name) for name in ("beam", "length_penalty", "min_length", "max_length")}
-    facts["precision"] = "bf16" if engine.autocast else "fp32"
     return Inspection(
         languages=(direction.source, direction.target),
-        facts={"parameters": engine.model.num_parameters, **asdict(translator.config), "search": facts},
-        source=sentence,
+        facts={},
+        source="",
         target=vocabulary.target.decode([target[:-1]])[0],
         source_pieces=vocabulary.source.pieces(source),
         inputs=vocabulary.target.pieces([BOS, *target[:-1]]),
@@ -77,9 +100,9 @@ def inspect(
         predictions=predictions(log_probs, target, vocabulary.target),
         log_prob=log_prob,
         score=log_prob / LengthPenalty(config.length_penalty)(len(target)),
-        candidates=_candidates(ended, scored, config, vocabulary.target),
-        chosen=ended.index(target) if target in ended else -1,
-        tree=beam_tree(recorder, hypotheses, vocabulary.target),
+        candidates=[],
+        chosen=-1,
+        tree=[],
         maps={name: block.numpy() for name, block in maps.items()},
         source_words=source_words,
         target_words=target_words,
@@ -112,6 +135,7 @@ class BeamRecorder:
     """A search rule that forbids nothing and remembers every hypothesis of one sentence that the search continues."""
 
     def __init__(self) -> None:
+        """Start with nothing seen."""
         self.log_probs: dict[tuple[int, ...], float] = {}
         """Of every hypothesis seen, by its tokens; parents before children."""
         self._before: dict[tuple[int, ...], Tensor] = {}

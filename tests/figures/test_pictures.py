@@ -25,11 +25,11 @@ def test_drawing_uses_up_no_random_number_of_the_caller() -> None:
     expected = torch.rand(1)
     torch.manual_seed(5)
     for draw in (
-        parts.transformer,
-        parts.multi_head_attention,
-        positions.embedding_with_positions,
-        walkthrough.attention_walkthrough,
-        normalization.add_and_norm,
+        parts.transformer.draw,
+        parts.multi_head_attention.draw,
+        positions.embedding_with_positions.draw,
+        walkthrough.attention_walkthrough.draw,
+        normalization.add_and_norm.draw,
     ):
         draw()
     assert torch.equal(torch.rand(1), expected)
@@ -39,7 +39,7 @@ def test_drawing_uses_up_no_random_number_of_the_caller() -> None:
 
 
 def test_every_part_of_the_model_is_in_the_picture_under_its_name() -> None:
-    (ax,) = parts.transformer().axes
+    (ax,) = parts.transformer.draw().axes
     model = parts._small_model()
     sublayers = [*model.encoder.layers[0].children(), *model.decoder.layers[0].children()]
     ends = [model.source_embedding, model.source_positions, model.target_embedding, model.target_positions]
@@ -49,7 +49,7 @@ def test_every_part_of_the_model_is_in_the_picture_under_its_name() -> None:
 
 
 def test_every_head_and_projection_is_in_the_picture() -> None:
-    (ax,) = parts.multi_head_attention().axes
+    (ax,) = parts.multi_head_attention.draw().axes
     assert written(ax).count("scaled_dot_product_attention") == 3
     assert written(ax).count("Linear") == len(list(parts._small_model().encoder.layers[0].self_attention.children()))
 
@@ -58,13 +58,13 @@ def test_every_head_and_projection_is_in_the_picture() -> None:
 
 
 def test_padding_is_hidden_and_only_padding() -> None:
-    (ax,) = masks.padding_grid().axes
+    (ax,) = masks.padding_grid.draw().axes
     assert np.array_equal(shown_mask(ax), padding_mask(masks.IDS, 0)[:, 0, 0])
     assert written(ax) == [str(token) for token in masks.IDS.flatten().tolist()]
 
 
 def test_the_future_is_hidden() -> None:
-    (ax,) = masks.causal_grid().axes
+    (ax,) = masks.causal_grid.draw().axes
     assert np.array_equal(shown_mask(ax), causal_mask(7)[0, 0])
     assert ax.yaxis_inverted()  # the first query on top: the triangle is the lower one
     legend = ax.get_legend()
@@ -74,7 +74,7 @@ def test_the_future_is_hidden() -> None:
 
 def test_target_masks_hide_the_future_and_the_padding() -> None:
     both = padding_mask(masks.IDS, 0) & causal_mask(7)
-    for ax, mask, ids in zip(masks.target_grids().axes, both, masks.IDS, strict=True):
+    for ax, mask, ids in zip(masks.target_grids.draw().axes, both, masks.IDS, strict=True):
         assert np.array_equal(shown_mask(ax), mask[0])
         # What the caption says: compared with the causal mask alone, only the rows of padding differ.
         differs = (shown_mask(ax) != causal_mask(7)[0, 0].numpy()).any(axis=1)
@@ -82,14 +82,14 @@ def test_target_masks_hide_the_future_and_the_padding() -> None:
 
 
 def test_masks_are_repeated_for_every_head_and_sentence_as_attention_repeats_them() -> None:
-    for part, mask in zip(masks.mask_blocks().subfigs, (padding_mask(masks.IDS, 0), causal_mask(7)), strict=True):
+    for part, mask in zip(masks.mask_blocks.draw().subfigs, (padding_mask(masks.IDS, 0), causal_mask(7)), strict=True):
         masked = torch.zeros(3, 3, 7, 7).masked_fill(~mask, 1.0) == 0  # what attention sees after broadcasting
         shown = np.array([shown_mask(ax) for ax in part.axes]).reshape(3, 3, 7, 7)
         assert np.array_equal(shown, masked)
 
 
 def test_masked_scores_are_minus_infinity_and_get_no_weight() -> None:
-    scores, masked, shares = masks.masked_weights().axes
+    scores, masked, shares = masks.masked_weights.draw().axes
     weights = masks.SCORES.masked_fill(~causal_mask(4)[0, 0], -torch.inf).softmax(dim=1)
     assert tables(shares)[0] == pytest.approx(weights.numpy(), abs=1e-6)
     assert written(scores) == [f"{score:g}" for score in masks.SCORES.flatten().tolist()]
@@ -103,7 +103,7 @@ def test_masked_scores_are_minus_infinity_and_get_no_weight() -> None:
 def test_each_step_sees_one_token_more_and_finds_the_next(fallbacks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fallbacks:
         monkeypatch.setattr(style, "families", lambda: [style.LATIN])
-    (ax,) = masks.decoding_steps().axes
+    (ax,) = masks.decoding_steps.draw().axes
     assert np.array_equal(shown_mask(ax), causal_mask(14)[0, 0])
     tokens = ["<s>", *(masks.SENTENCE if style.can_draw(masks.SENTENCE) else masks.READINGS)]
     cells = [token for step in range(14) for token in tokens[: step + 1]]
@@ -118,7 +118,7 @@ def test_each_step_sees_one_token_more_and_finds_the_next(fallbacks: bool, monke
 
 def test_each_line_is_a_column_of_the_encoding() -> None:
     for ax, d_model, dimensions in zip(
-        positions.waves_by_dimension().axes, (16, 32), (range(4, 8), range(8, 16)), strict=True
+        positions.waves_by_dimension.draw().axes, (16, 32), (range(4, 8), range(8, 16)), strict=True
     ):
         # What the model adds to an embedding of zeros, as the lines must show it.
         table = PositionalEncoding(d_model, 128, dropout=0.0)(torch.zeros(1, 128, d_model))[0].numpy()
@@ -131,7 +131,7 @@ def test_each_line_is_a_column_of_the_encoding() -> None:
 
 
 def test_all_columns_stand_side_by_side_with_position_0_on_top() -> None:
-    (ax,) = positions.waves_of_all_dimensions().axes
+    (ax,) = positions.waves_of_all_dimensions.draw().axes
     table = sinusoids(128, 16).numpy()
     for dimension, line in enumerate(ax.lines):
         assert np.array_equal(line.get_ydata(), np.arange(128))
@@ -141,7 +141,7 @@ def test_all_columns_stand_side_by_side_with_position_0_on_top() -> None:
 
 
 def test_all_rows_stand_one_below_the_other() -> None:
-    (ax,) = positions.waves_by_position().axes
+    (ax,) = positions.waves_by_position.draw().axes
     table = sinusoids(16, 128).numpy()
     for number, line in enumerate(ax.lines):
         position, first = divmod(number, 2)
@@ -154,7 +154,7 @@ def test_all_rows_stand_one_below_the_other() -> None:
 
 
 def test_the_image_is_the_whole_table_and_its_zooms_are_its_corners() -> None:
-    whole, first, last = (ax.images[0] for ax in positions.encoding_map().axes if ax.images)
+    whole, first, last = (ax.images[0] for ax in positions.encoding_map.draw().axes if ax.images)
     table = sinusoids(128, 512).numpy()
     assert np.array_equal(whole.get_array(), table)
     assert np.array_equal(first.get_array(), table[:16, :32])
@@ -167,7 +167,7 @@ def test_the_image_is_the_whole_table_and_its_zooms_are_its_corners() -> None:
 
 
 def test_the_table_has_the_values_under_the_functions_that_make_them() -> None:
-    (ax,) = positions.encoding_table().axes
+    (ax,) = positions.encoding_table.draw().axes
     heads = [label.split("\n") for label in labels(ax, "x")]
     assert len(written(ax)) == 6 * len(heads)
     for place, text in enumerate(written(ax)):
@@ -180,7 +180,7 @@ def test_the_table_has_the_values_under_the_functions_that_make_them() -> None:
 
 
 def test_the_product_of_two_positions_depends_on_their_distance_only() -> None:
-    by_position, by_distance, _ = positions.products().axes
+    by_position, by_distance, _ = positions.products.draw().axes
     table = sinusoids(128, 512).double()
     assert np.asarray(by_position.images[0].get_array()) == pytest.approx((table @ table.T / 256).numpy())
     curve: dict[int, float] = {}
@@ -191,7 +191,7 @@ def test_the_product_of_two_positions_depends_on_their_distance_only() -> None:
 
 
 def test_what_enters_the_first_layer_is_the_sum() -> None:
-    panels = positions.embedding_with_positions().axes
+    panels = positions.embedding_with_positions.draw().axes
     (embedded,), (encoding,), (total,) = map(tables, panels)
     assert total == pytest.approx(embedded + encoding)
     assert np.array_equal(encoding, sinusoids(4, 4).double())
@@ -202,7 +202,7 @@ def test_what_enters_the_first_layer_is_the_sum() -> None:
 
 
 def test_batch_norm_levels_columns_and_layer_norm_rows() -> None:
-    panels = normalization.normalisation_tables().axes
+    panels = normalization.normalisation_tables.draw().axes
     (before,), (by_batch,), (by_layer,) = map(tables, panels)
     assert np.array_equal(before, normalization.VALUES.double())
     assert by_batch.mean(axis=0) == pytest.approx(np.zeros(4), abs=1e-6)
@@ -231,7 +231,7 @@ def test_the_drawn_layer_norm_is_the_models_and_does_not_depend_on_the_batch() -
 
 
 def test_add_and_norm_is_a_sum_whose_tokens_are_normalised() -> None:
-    (x,), (output,), (total,), (norm,) = map(tables, normalization.add_and_norm().axes)
+    (x,), (output,), (total,), (norm,) = map(tables, normalization.add_and_norm.draw().axes)
     assert np.array_equal(x, normalization.VALUES[:3])
     assert np.array_equal(output, normalization.SUBLAYER)
     assert np.array_equal(total, x + output)
@@ -243,7 +243,7 @@ def test_add_and_norm_is_a_sum_whose_tokens_are_normalised() -> None:
 
 
 def test_each_curve_is_the_trainers_schedule() -> None:
-    paper, schedules = training.learning_rates().axes
+    paper, schedules = training.learning_rates.draw().axes
     settings = [(OptimizerConfig(warmup_steps=warmup), d_model) for d_model, warmup in training.SETTINGS]
     settings += [(config, 512) for config in training.SCHEDULES]
     for line, (config, d_model) in zip([*paper.lines, *schedules.lines], settings, strict=True):
@@ -269,7 +269,7 @@ def test_the_smoothed_target_is_what_the_loss_asks_for(smoothing: float) -> None
 
 
 def test_the_loss_is_lowest_where_the_prediction_is_the_smoothed_target() -> None:
-    bars, curves = training.label_smoothing().axes
+    bars, curves = training.label_smoothing.draw().axes
     assert [text.split(": ")[-1] for text in written(bars) if text] == ["0.0125"] * 7 + ["0.9125", "1"]
     assert labels(bars, "y") == list(training.TOKENS)
     lines = [line for line in curves.lines if len(np.asarray(line.get_xdata())) > 1]
@@ -304,7 +304,7 @@ def test_six_steps_are_scaled_dot_product_attention() -> None:
 
 
 def test_every_number_of_every_step_is_in_the_picture_and_can_be_computed_in_the_head() -> None:
-    (ax,) = walkthrough.attention_walkthrough().axes
+    (ax,) = walkthrough.attention_walkthrough.draw().axes
     steps = walkthrough.small_example()
     for name in ("x", "q", "k", "v", "score", "scaled"):
         assert torch.equal(steps[name], steps[name].round())
