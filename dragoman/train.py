@@ -41,7 +41,7 @@ from dragoman.runtime.files import make_folder, write_atomically
 from dragoman.text.corpus import Pair
 from dragoman.text.preprocess import PreparedText, locate_texts, prepare_text
 from dragoman.training.distributed import Processes, process_group
-from dragoman.training.dry_run import DryRun, dry_run
+from dragoman.training.dry_run import dry_run
 from dragoman.training.run_state import Outcome, list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
@@ -54,7 +54,7 @@ def train(config: TrainConfig) -> int:
     """Train a model, or report what that would take; returns the exit code."""
     if config.dry_run:
         if os.environ.get("RANK", "0") == "0":  # torchrun's first process does the dry run for all
-            print("\n".join(dry_run_training(config).lines()))
+            print("\n".join(dry_run_training(config)))
         return 0
     with process_group() as processes:
         try:
@@ -154,8 +154,8 @@ def _mark(out: Path, config: TrainConfig) -> None:
         write_atomically(out / RUN_FILE, _as_yaml(config))
 
 
-def dry_run_training(config: TrainConfig) -> DryRun:
-    """Prepare the text of a run, which keeps it for later, and find out what training would take.
+def dry_run_training(config: TrainConfig) -> list[str]:
+    """Prepare the text of a run, which keeps it for later, and describe in lines what training would take.
 
     Raises:
         ConfigError: the folder contains a run, and --restart is given.

@@ -29,7 +29,7 @@ from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import checksum, make_folder, write_atomically
 from dragoman.text.corpus import locate
 from dragoman.train import dry_run_training, train
-from dragoman.training.dry_run import DryRun, SyntheticText, dry_run
+from dragoman.training.dry_run import SyntheticText, dry_run
 
 _RESERVED = {
     "train": ("out", "seed", "restart", "accept_changes", "dry_run", "device"),
@@ -193,7 +193,7 @@ def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path,
     return _Run(training, scoring, to_train, to_score)
 
 
-def _dry_run(recipe: Recipe, config: ReproduceConfig) -> DryRun:
+def _dry_run(recipe: Recipe, config: ReproduceConfig) -> list[str]:
     """What training would take, with the text or, if it is missing, with one of the size that the recipe imagines."""
     missing, seed = recipe.missing(config.data), config.seeds[0]
     with tempfile.TemporaryDirectory() as folder:

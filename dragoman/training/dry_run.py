@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -167,53 +167,8 @@ class SyntheticText:
         return np.append(self._words[start : start + length - 1], EOS)
 
 
-@dataclass(frozen=True)
-class DryRun:
-    """What a run will take."""
-
-    parameters: int
-    device: str
-    precision: str
-    pairs: int
-    steps_per_epoch: int
-    tokens_per_step: float
-    """Target tokens, on average."""
-    padding: float
-    """Share of what is computed that is padding."""
-    steps: int
-    """Of the whole run; 0 if it has no limit in steps or epochs."""
-    seconds_per_step: float
-    memory: int | None
-    """Most bytes in use, on the GPU or by this process; None if the system does not say."""
-    piece_tokens: int
-    """Batches are computed in pieces of at most so many padded tokens; 0: whole."""
-    minutes: float
-    """The run's limit in minutes; 0 if it has none."""
-
-    def lines(self) -> list[str]:
-        """The result in words."""
-        rate = self.tokens_per_step / self.seconds_per_step
-        found = [
-            f"model: {self.parameters:,} parameters, {self.precision} on {self.device}",
-            f"text: {self.pairs:,} pairs, {self.steps_per_epoch:,} steps per epoch, {self.tokens_per_step:,.0f} target "
-            f"tokens per step, {self.padding:.0%} padding",
-            f"memory: {'unknown' if self.memory is None else f'{self.memory / 2**30:.1f} GiB'}"
-            + (f"; batches are computed in pieces of {self.piece_tokens:,} tokens" if self.piece_tokens else ""),
-            f"speed: {self.seconds_per_step:.2f} seconds per step, {rate:,.0f} target tokens per second",
-        ]
-        if self.steps:
-            seconds = self.steps * self.seconds_per_step
-            epochs = self.steps / self.steps_per_epoch
-            duration = timedelta(seconds=round(seconds))
-            found.append(f"time: {self.steps:,} steps ({epochs:,.1f} epochs) in {duration}, without validation")
-        if self.minutes:
-            steps = 60 * self.minutes / self.seconds_per_step
-            found.append(f"time: the run ends after {self.minutes:g} minutes, about {steps:,.0f} steps")
-        return found
-
-
-def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> DryRun:
-    """Make some steps of a run on a model that nobody keeps.
+def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> list[str]:
+    """Make some steps of a run on a model that nobody keeps, and describe in lines what the run will take.
 
     Args:
         config: the run.
@@ -236,28 +191,29 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     report("trying the largest batch")
     fit_memory(stepper, loader.largest_batches(), report)
     report(f"making up to {_WARMING_UP + _STEPS} steps")
-    seconds, tokens, padded = _make_steps(stepper, loader, progress.accumulate, report)
+    seconds, padding = _make_steps(stepper, loader, progress.accumulate, report)
     steps_per_epoch = math.ceil(loader.batches_per_epoch() / progress.accumulate)
-    limits = [limit for limit in (config.max_steps, config.max_epochs * steps_per_epoch) if limit]
-    return DryRun(
-        parameters=model.num_parameters,
-        device=str(device),
-        precision="bf16" if bf16 else "fp32",
-        pairs=len(text.source_lengths),
-        steps_per_epoch=steps_per_epoch,
-        tokens_per_step=float(text.target_lengths.sum()) / steps_per_epoch,
-        padding=1 - tokens / padded,
-        steps=min(limits, default=0),
-        # The mean: batches of long and of short sentences take different times.
-        seconds_per_step=statistics.fmean(seconds[_WARMING_UP:] or seconds),
-        memory=_peak_memory(device),
-        piece_tokens=stepper.piece_tokens,
-        minutes=config.max_minutes,
-    )
+    tokens, memory = float(text.target_lengths.sum()) / steps_per_epoch, _peak_memory(device)
+    lines = [
+        f"model: {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
+        f"text: {len(text.source_lengths):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "
+        f"per step, {padding:.0%} padding",
+        f"memory: {'unknown' if memory is None else f'{memory / 2**30:.1f} GiB'}"
+        + (f"; batches are computed in pieces of {stepper.piece_tokens:,} tokens" if stepper.piece_tokens else ""),
+        f"speed: {seconds:.2f} seconds per step, {tokens / seconds:,.0f} target tokens per second",
+    ]
+    if limits := [limit for limit in (config.max_steps, config.max_epochs * steps_per_epoch) if limit]:
+        steps, duration = min(limits), timedelta(seconds=round(min(limits) * seconds))
+        epochs = steps / steps_per_epoch
+        lines.append(f"time: {steps:,} steps ({epochs:,.1f} epochs) in {duration}, without validation")
+    if config.max_minutes:
+        about = 60 * config.max_minutes / seconds
+        lines.append(f"time: the run ends after {config.max_minutes:g} minutes, about {about:,.0f} steps")
+    return lines
 
 
-def _make_steps(stepper: Stepper, loader: DataLoader, accumulate: int, report: Report) -> tuple[list[float], int, int]:
-    """Seconds of each step; target tokens of all of them, without padding and with it."""
+def _make_steps(stepper: Stepper, loader: DataLoader, accumulate: int, report: Report) -> tuple[float, float]:
+    """Mean seconds of a step, and the share of padding in what is computed."""
     seconds: list[float] = []
     tokens = padded = 0
     for step in loader.steps(Progress(accumulate=accumulate)):
@@ -272,4 +228,4 @@ def _make_steps(stepper: Stepper, loader: DataLoader, accumulate: int, report: R
         measured = len(seconds) - _WARMING_UP
         if measured >= _STEPS or (measured > 0 and sum(seconds) > _SECONDS):
             break
-    return seconds, tokens, padded
+    return statistics.fmean(seconds[_WARMING_UP:] or seconds), 1 - tokens / padded

@@ -49,7 +49,7 @@ from dragoman.training.optimizer import learning_rate
 from dragoman.training.run_state import Outcome, Progress, accepted_changes, load_state, save_state, settings_digest
 from dragoman.training.signals import StopRequest
 from dragoman.training.step import StepBatches, Stepper
-from dragoman.training.validation import Measurement, Validate, Validator
+from dragoman.training.validation import Validate, Validation, Validator
 
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run stops
 _MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as an improvement
@@ -268,12 +268,12 @@ class Trainer:
         progress.losses, progress.norms, progress.skipped_since = [], [], 0
         self._save_state()
 
-    def _measure(self, name: str = "") -> Measurement:
+    def _measure(self, name: str = "") -> Validation:
         """Scores of the current weights on the validation text: reported, and recorded unless they have a name."""
         measured = self.validator.measure(self.model)
         scores = measured.scores
         self.progress.seconds = self.processes.broadcast(time.monotonic() - self._started)
-        self.folder = self.folder.with_facts({"signatures": measured.validation.signatures})
+        self.folder = self.folder.with_facts({"signatures": measured.signatures})
         better = " (best so far)" if not name and self._rank(scores) > self.progress.best else ""
         self.recorder.say(
             f"{name or f'step {self.progress.step:,}'}: valid loss {scores['loss']:.3f}, "
@@ -281,7 +281,7 @@ class Trainer:
         )
         if not name:
             self.recorder.record(self.progress.step, {f"valid/{key}": value for key, value in scores.items()})
-            if measured.validation.translations:
+            if measured.translations:
                 self.validator.examine(measured, self.progress, self.config.optimizer.warmup_steps, self.recorder)
         return measured
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -28,10 +28,10 @@ _SAMPLES, _SAMPLE_LENGTH = 3, 200  # translations shown at each validation, and 
 
 @dataclass(frozen=True)
 class Validation:
-    """Translations of the validation text and their scores."""
+    """A model's scores on the validation text, and its translations of it."""
 
     scores: dict[str, float]
-    """bleu and chrf, 0 to 100."""
+    """bleu and chrf, 0 to 100; from Validator.measure also loss, in nats per target token, without smoothing."""
     signatures: dict[str, str]
     sources: Sequence[str] = ()
     references: Sequence[str] = ()
@@ -39,22 +39,13 @@ class Validation:
     reference_ids: Sequence[Sequence[int]] = ()
     """Target subwords of each reference."""
     translation_ids: Sequence[Sequence[int]] = ()
+    accuracy: float = math.nan
+    """Share of the target tokens that are the most probable ones under teacher forcing."""
 
 
 Validate = Callable[[Transformer, bool], Validation]
 """Translates the validation text, with matrix products in bf16 or not; train.py provides it, because training does not
 import inference."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """A model's scores on the validation text."""
-
-    scores: dict[str, float]
-    """loss (nats per target token, without smoothing), bleu, chrf."""
-    accuracy: float
-    """Share of the target tokens that are the most probable ones under teacher forcing."""
-    validation: Validation
 
 
 class Validator:
@@ -69,18 +60,18 @@ class Validator:
         self.observations: list[Observation] = []
         """What examine saw so far."""
 
-    def measure(self, model: Transformer) -> Measurement:
-        """Scores of a model."""
+    def measure(self, model: Transformer) -> Validation:
+        """Translate with a model, and score its translations and its predictions."""
         loss, accuracy = self._measure_forced(model)
-        validation = self._validate(model, self._bf16)
-        return Measurement({"loss": loss} | validation.scores, accuracy, validation)
+        translated = self._validate(model, self._bf16)
+        return replace(translated, scores={"loss": loss} | translated.scores, accuracy=accuracy)
 
-    def examine(self, measured: Measurement, progress: Progress, warmup_steps: int, recorder: Recorder) -> None:
+    def examine(self, measured: Validation, progress: Progress, warmup_steps: int, recorder: Recorder) -> None:
         """Record and report how healthy the translations are, what is wrong if anything is, and some examples."""
-        found = measured.validation
-        texts = (found.sources, found.references, found.translations)
+        texts = (measured.sources, measured.references, measured.translations)
         norm = statistics.median(progress.norms) if progress.norms else math.nan
-        health = examine_translations(*texts, found.reference_ids, found.translation_ids, measured.accuracy, norm)
+        ids = (measured.reference_ids, measured.translation_ids)
+        health = examine_translations(*texts, *ids, measured.accuracy, norm)
         targets = np.concatenate([self._store.target(i) for i in range(len(self._store))])
         self.observations.append(
             Observation(

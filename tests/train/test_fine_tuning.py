@@ -65,16 +65,6 @@ def test_fine_tuning_has_settings_of_its_own_which_options_override(
     assert settings_of(tmp_path / "own")["model"]["d_model"] == 16
 
 
-def test_the_saved_settings_of_fine_tuning_can_be_read_again(
-    parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
-    assert run(other_text, tmp_path / "one", "--from", parent, "--max-steps", 2, shape=NO_SHAPE).code == 0
-    assert main(["train", "--config", str(tmp_path / "one" / "train.yaml"), "--out", str(tmp_path / "two")]) == 0
-    settings = settings_of(tmp_path / "one")
-    assert settings_of(tmp_path / "two") == settings | {"out": str(tmp_path / "two")}
-    assert same(kept(tmp_path / "one"), kept(tmp_path / "two"))
-
-
 def test_what_it_was_made_from_is_known(
     parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
 ) -> None:
@@ -99,17 +89,6 @@ def test_what_fine_tuning_makes_worse_is_left_as_it_was(
     losses = {step: value for step, _, value in records(tmp_path / "one", "valid/loss")}
     assert losses[0] < min(losses[3], losses[6])
     assert same(kept(tmp_path / "one"), kept(parent))
-
-
-def test_an_interrupted_fine_tuning_continues_bit_for_bit(
-    parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
-    for out, limits in (("straight", [4]), ("broken", [2, 4])):
-        for steps in limits:
-            more = ["--from", parent, "--max-steps", steps, "--validation.every", 2]
-            assert run(other_text, tmp_path / out, *more, shape=NO_SHAPE).code == 0
-    assert records(tmp_path / "straight") == records(tmp_path / "broken")
-    assert same(last_weights(tmp_path / "straight"), last_weights(tmp_path / "broken"))
 
 
 def test_a_fine_tuning_goes_on_though_its_parent_has_learned_something_else_since(

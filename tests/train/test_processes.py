@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman import train as train_module
-from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.preprocess import prepare_text
-from dragoman.train import build_validate, run_training
+from dragoman.train import build_validate
 from dragoman.training.distributed import Processes
 from dragoman.training.run_state import list_states
 from tests.training.small_runs import configure, records, same, write_corpus
@@ -72,19 +70,6 @@ def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: 
     assert alone.scores.keys() == alone.signatures.keys() == {"bleu", "chrf"}
 
 
-def test_no_more_lines_are_translated_than_asked_for(
-    parent: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counts: list[int] = []
-    validated = train_module.evaluate
-    monkeypatch.setattr(
-        train_module, "evaluate", lambda texts, *more: counts.append(len(texts)) or validated(texts, *more)
-    )
-    config = configure(text, str(tmp_path / "run"), max_steps=1)
-    run_training(replace(config, validation=replace(config.validation, max_lines=7)))
-    assert set(counts) == {7}
-
-
 # ---- short memory
 
 
@@ -109,6 +94,7 @@ LARGER += ["--text.vocab-size", "320", "--optimizer.batch-tokens", "6000"]
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="not Linux")
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_where_memory_really_is_short_training_goes_on_in_pieces(tmp_path: Path) -> None:
     write_corpus(tmp_path, train=1000, valid=200)
 
@@ -229,47 +215,4 @@ def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
     assert same(kept(tmp_path / "steady"), kept(tmp_path / "stopped"))
 
 
-@pytest.mark.slow
-def test_where_the_text_is_missing_two_processes_say_so_once(tmp_path: Path) -> None:
-    process = start(tmp_path / "nowhere", tmp_path / "run", "--max-steps", 3, processes=2)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode != 0
-    assert said.count("dragoman: ") == 1
-    assert "no such file" in said
-
-
 # ---- kills
-
-
-def wait_for_save(process: subprocess.Popen[str], out: Path) -> None:
-    """Wait until the run is writing something."""
-    places = [str(out), str(out / "checkpoints")]
-    while process.poll() is None and not any(n.endswith(".partial") for place in places for n in os.listdir(place)):
-        pass
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(text: Path, tmp_path: Path) -> None:
-    steady, killed = tmp_path / "steady", tmp_path / "killed"
-    finish(start(text, steady, *OFTEN))
-    chance = random.Random(1)
-    half_written = 0
-    for number in range(1, 40):
-        process = start(text, killed, *OFTEN)
-        wait_for_states(killed, 12 * min(number, 3), process)
-        time.sleep(chance.uniform(0.0, 0.05))
-        if number >= 3:
-            wait_for_save(process, killed)
-        assert process.poll() is None, process.communicate()[1]
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        half_written += any(killed.rglob("*.partial"))
-        if half_written and number >= 3:
-            break
-    assert half_written
-    finish(start(text, killed, *OFTEN))
-    assert not list(killed.rglob("*.partial"))
-    assert records(steady) == records(killed)
-    for path in [Path("model.safetensors"), *(p.relative_to(steady) for p in list_checkpoints(steady))]:
-        assert same(read_weights(steady / path), read_weights(killed / path))

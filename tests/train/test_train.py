@@ -202,13 +202,6 @@ def test_the_same_text_under_another_name_and_date_is_the_same(begun: Path, run:
     assert records(straight, "train/") == records(begun / "run", "train/")
 
 
-def test_changed_settings_are_refused_by_name(begun: Path, run: Callable[..., Ended]) -> None:
-    message = complaint(run(begun, begun / "run", "--max-steps", 6, "--optimizer.lr-scale", 2))
-    assert "optimizer.lr_scale was 1.0 and is 2.0" in message
-    assert "--accept-changes" in message
-    assert run(begun, begun / "run", "--max-steps", 6, "--optimizer.lr-scale", 2, "--accept-changes").code == 0
-
-
 def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tmp_path: Path) -> None:
     config = configure(text, str(tmp_path / "run"))
     prepared = prepare_text(config, clean_text)

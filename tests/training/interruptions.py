@@ -13,7 +13,7 @@ import pytest
 from dragoman.checkpoint import list_checkpoints, read_weights
 from dragoman.training.step import StepBatches
 from dragoman.training.trainer import Trainer
-from dragoman.training.validation import Measurement
+from dragoman.training.validation import Validation
 
 from .small_runs import records, same
 
@@ -34,7 +34,7 @@ def interrupt_in_validation(monkeypatch: pytest.MonkeyPatch, number: int) -> Non
     """Send a SIGTERM to this process in its so manieth measurement of a model, from 1."""
     measure, count = Trainer._measure, itertools.count(1)
 
-    def measure_and_more(self: Trainer, name: str = "") -> Measurement:
+    def measure_and_more(self: Trainer, name: str = "") -> Validation:
         if next(count) == number:
             os.kill(os.getpid(), signal.SIGTERM)
         return measure(self, name)

@@ -162,8 +162,9 @@ def gradients_of(stepper: Stepper) -> dict[str, Tensor]:
 HOLD = """
 import sys, time
 from pathlib import Path
-from dragoman.training.run_state import run_lock
-with run_lock(Path(sys.argv[1])):
+from filelock import FileLock
+Path(sys.argv[1]).mkdir(exist_ok=True)
+with FileLock(Path(sys.argv[1]) / ".lock"):
     print("held", flush=True)
     time.sleep(60)
 """

@@ -24,7 +24,7 @@ from .small_runs import configure, make, same, train, weights_of
 SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
 
-OTHER_MODELS = [{"d_model": 32}, {"num_heads": 4}, {"activation": "gelu"}, {"num_encoder_layers": 2}]
+OTHER_MODELS = [{"num_heads": 4}, {"num_encoder_layers": 2}]
 
 
 @pytest.mark.parametrize("change", OTHER_MODELS, ids=str)
@@ -44,10 +44,6 @@ def change(config: TrainConfig, path: str, value: Any) -> TrainConfig:
 
 CHANGES = [
     ("optimizer.peak_lr", 0.1, 0.2),
-    ("optimizer.batch_tokens", 200, 300),
-    ("optimizer.warmup_steps", 4, 5),
-    ("model.dropout", 0.1, 0.2),
-    ("validation.every", 5, 6),
     ("seed", 1, 2),
     ("precision", "fp32", "bf16"),
 ]
@@ -92,12 +88,6 @@ def test_accepted_settings_of_adam_are_those_that_it_takes(folder: Path) -> None
     assert trainer.stepper.optimizer.state
 
 
-def test_so_many_batches_make_a_step_as_was_accepted(folder: Path) -> None:
-    trainer = accepting(folder, ("optimizer.accumulate", 3))
-    trainer.run()
-    assert trainer.progress.accumulate == 3
-
-
 def test_by_another_metric_the_best_model_is_found_anew(folder: Path) -> None:
     trainer = accepting(folder, ("validation.metric", "bleu"))
     assert trainer.progress.best_score == -math.inf
@@ -122,16 +112,9 @@ def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) ->
     assert facts["steps"] == trainer.folder.direction.facts["steps"]
 
 
-def test_several_changes_are_all_named(folder: Path) -> None:
-    train(configure(folder))
-    changed = change(change(configure(folder), "optimizer.clip_norm", 2.0), "validation.beam", 3)
-    with pytest.raises(DragomanError, match=r"optimizer.clip_norm was 1.0 and is 2.0; validation.beam was 1 and is 3"):
-        make(changed)
-
-
 @pytest.mark.parametrize(
     "change",
-    [{"max_steps": 20}, {"max_minutes": 5.0}, {"max_epochs": 9}, {"save_minutes": 1.0}, {"log_every": 7}],
+    [{"max_steps": 20, "max_minutes": 5.0, "max_epochs": 9, "save_minutes": 1.0, "log_every": 7}],
     ids=str,
 )
 def test_how_far_it_goes_and_what_it_shows_may_change_while_a_run_continues(
@@ -139,13 +122,6 @@ def test_how_far_it_goes_and_what_it_shows_may_change_while_a_run_continues(
 ) -> None:
     train(configure(folder))
     assert make(configure(folder, **change)).progress.step == 12
-
-
-def test_a_folder_that_was_moved_goes_on(folder: Path) -> None:
-    train(configure(folder, "straight", max_steps=15))
-    train(configure(folder, "here"))
-    (folder / "here").rename(folder / "there")
-    assert train(configure(folder, "there", max_steps=15)).progress.step == 15
 
 
 def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epoch(

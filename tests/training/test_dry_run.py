@@ -1,111 +1,267 @@
-"""What a run would take: true of the run, and without a trace of the rehearsal."""
+"""What a run will need: pieces that fit in memory, and an estimate of its time that is true of the run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
+<<<<<<< HEAD
 from dragoman.cli.reproduce import read_recipe
 from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
+=======
+from dragoman.cli.reproduce import Recipe
+from dragoman.config import EOS, DragomanError
+>>>>>>> bc9d38b (Tests of training grouped by behaviour; a dry run is a list of lines; warn early of a run shorter than its warm-up)
 from dragoman.corpus_check.cleaning import clean_text
-from dragoman.text.batches import plan_epoch
+from dragoman.text.batches import Batch
 from dragoman.text.preprocess import prepare_text
-from dragoman.training import dry_run as fit
-from dragoman.training import dry_run as rehearsal
+from dragoman.training import dry_run as dry_run_module
 from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
-from dragoman.training.dry_run import DryRun, SyntheticText, dry_run
+from dragoman.training.dry_run import SyntheticText, available_memory, dry_run, fit_memory, saved_bytes
+from dragoman.training.loss import TrainingObjective
+from dragoman.training.step import Stepper
 
-from .small_runs import configure, train, write_corpus
+from .small_runs import configure, gradients_of, make_stepper, random_batch, share, train
+
+MIB = 2**20
+
+
+def fit_batches(stepper: Stepper, *batches: Batch) -> list[str]:
+    said: list[str] = []
+    fit_memory(stepper, batches, said.append)
+    return said
+
+
+def square(rows: int, length: int) -> Batch:
+    return random_batch([(length, length)] * rows, seed=rows)
+
+
+@pytest.fixture
+def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has more memory than anything here takes."""
+    monkeypatch.setattr(dry_run_module, "available_memory", lambda: 2**50)
+
+
+@pytest.fixture
+def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let batches of more padded tokens fail, as on a graphics card."""
+
+    def room_for(tokens: int) -> None:
+        forward = TrainingObjective.forward
+
+        def limited(self: TrainingObjective, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
+            if len(source) * max(source.size(1), target_output.size(1)) > tokens:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return forward(self, source, target_input, target_output)
+
+        monkeypatch.setattr(TrainingObjective, "forward", limited)
+
+    return room_for
+
+
+# ---- trying
+
+
+@pytest.mark.usefixtures("plenty")
+@pytest.mark.parametrize("room", [12, 30, 100, 479])
+def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, room_for: Callable[[int], None]) -> None:
+    stepper, batch = make_stepper(dropout=0.0), square(40, 12)
+    stepper.gradients(share(batch), print)
+    expected = gradients_of(stepper)
+    stepper.drop_gradients()
+    room_for(room)
+    (line,) = fit_batches(stepper, batch)
+    assert max(12, room // 2) <= stepper.piece_tokens
+    assert all(piece.padded_tokens <= room for piece in batch.pieces(stepper.piece_tokens))
+    assert "480 padded tokens" in line
+    assert f"pieces of {stepper.piece_tokens:,}," in line
+    said: list[str] = []
+    stepper.gradients(share(batch), said.append)
+    assert said == []  # memory does not run out any more
+    torch.testing.assert_close(gradients_of(stepper), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.usefixtures("plenty")
+def test_a_sentence_too_long_for_memory_is_an_error_with_a_cure(room_for: Callable[[int], None]) -> None:
+    room_for(30)
+    with pytest.raises(DragomanError, match=r"single sentence of 32 subwords: choose a smaller model"):
+        fit_batches(make_stepper(), square(3, 8), square(2, 32))
+
+
+@pytest.mark.usefixtures("plenty")
+def test_training_after_the_trial_is_bit_for_bit_training_without_it(room_for: Callable[[int], None]) -> None:
+    tried, untouched = make_stepper(dropout=0.3), make_stepper(dropout=0.3)
+    before = {name: p.detach().clone() for name, p in tried._model.named_parameters()}
+    room_for(100)
+    fit_batches(tried, square(40, 12), square(1, 40))
+    assert gradients_of(tried) == {}
+    assert not tried.optimizer.state
+    assert all(torch.equal(p, before[name]) for name, p in tried._model.named_parameters())
+    untouched.piece_tokens = tried.piece_tokens
+    for number in range(3):
+        for stepper in (tried, untouched):
+            stepper.gradients(share(random_batch([(5, 6)] * 8, seed=number), seeds=[number]), print)
+            stepper.apply(0.01)
+    for ours, theirs in zip(tried._model.parameters(), untouched._model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+# ---- estimating, on a CPU
+
+
+def bytes_of(stepper: Stepper, batch: Batch) -> int:
+    with saved_bytes() as count:
+        stepper.try_batch(batch)
+    return count[0]
+
+
+@pytest.mark.parametrize("share_of_need", [0.9, 0.4, 0.1, 0.03])
+def test_where_the_system_has_little_memory_pieces_take_no_more(
+    share_of_need: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = square(160, 12)
+    weights = bytes_of(make_stepper(), square(1, 4)) - (
+        bytes_of(make_stepper(), square(2, 4)) - bytes_of(make_stepper(), square(1, 4))
+    )
+    need = bytes_of(make_stepper(), batch) - weights
+    available = int(share_of_need * need)
+    monkeypatch.setattr(dry_run_module, "available_memory", lambda: available)
+    stepper = make_stepper()
+    (line,) = fit_batches(stepper, batch)
+    assert "not enough memory" in line
+    piece = batch.pieces(stepper.piece_tokens)[0]
+    assert 1.4 * (bytes_of(make_stepper(), piece) - weights) <= available
+    assert 4 * (bytes_of(make_stepper(), piece) - weights) >= available  # not much smaller than they must be
+
+
+def test_the_need_is_estimated_before_the_whole_batch_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a CPU, trying what does not fit may end the process.
+    monkeypatch.setattr(dry_run_module, "available_memory", lambda: MIB // 4)
+    sizes: list[int] = []
+    try_batch = Stepper.try_batch
+
+    def remember(self: Stepper, batch: Batch) -> None:
+        sizes.append(batch.padded_tokens)
+        try_batch(self, batch)
+
+    monkeypatch.setattr(Stepper, "try_batch", remember)
+    stepper = make_stepper()
+    fit_batches(stepper, square(160, 12))
+    assert max(sizes) <= max(stepper.piece_tokens, 160 * 12 // 8)
+
+
+# ---- how much there is
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let the kernel's files say something else; None removes one."""
+    (tmp_path / "group").mkdir()
+
+    def place(name: str) -> Path:
+        places = {"/proc/meminfo": "meminfo", "/proc/self/cgroup": "own", "/sys/fs/cgroup": "group"}
+        return tmp_path / places[name]
+
+    monkeypatch.setattr(dry_run_module, "Path", place)
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+
+    def machine(available: int | None, limit: Any = None, used: int = 0, cached: int = 0) -> None:
+        if available is not None:
+            text = (
+                f"MemTotal:       99999999 kB\nMemFree:  1 kB\nMemAvailable:   {available // 1024} kB\nBuffers: 7 kB\n"
+            )
+            (tmp_path / "meminfo").write_text(text)
+        if limit is not None:
+            (tmp_path / "group" / "memory.max").write_text(f"{limit}\n")
+            (tmp_path / "group" / "memory.current").write_text(f"{used}\n")
+            text = f"anon 5\nfile 6\ninactive_anon 7\nactive_file 8\ninactive_file {cached}\n"
+            (tmp_path / "group" / "memory.stat").write_text(text)
+
+    return machine
+
+
+def test_the_groups_around_the_own_one_count_too(machine: Callable[..., None], tmp_path: Path) -> None:
+    machine(700 * MIB, limit=500 * MIB, used=100 * MIB)
+    (tmp_path / "own").write_text("4:memory:/old\n0::/slurm/job_7/step_0\n")
+    for name, limit in (("slurm/job_7", 300 * MIB), ("slurm/job_7/step_0", "max"), ("slurm/job_8", 1)):
+        group = tmp_path / "group" / name
+        group.mkdir(parents=True)
+        (group / "memory.max").write_text(f"{limit}\n")
+        (group / "memory.current").write_text(f"{50 * MIB}\n")
+        (group / "memory.stat").write_text("inactive_file 0\n")
+    assert available_memory() == 250 * MIB
+
+
+@pytest.mark.parametrize(
+    ("available", "limit", "used", "cached", "expected"),
+    [
+        (700, None, 0, 0, 700),
+        (700, 500, 400, 100, 200),  # what is cached can be given back
+        (300, 500, 100, 0, 300),
+        (300, "max", 100, 0, 300),
+        (300, 500, 600, 0, 0),
+        (None, None, 0, 0, None),
+    ],
+)
+def test_available_is_what_system_and_control_group_allow(
+    machine: Callable[..., None], available: Any, limit: Any, used: int, cached: int, expected: Any
+) -> None:
+    in_bytes = [size * MIB if isinstance(size, int) else size for size in (available, limit, used, cached, expected)]
+    machine(*in_bytes[:4])
+    assert available_memory() == in_bytes[4]
+
+
+# ---- time
 
 CPU = torch.device("cpu")
 
 
-def rehearsed(folder: Path, **changes: object) -> DryRun:
+def dry_run_of(folder: Path, **changes: object) -> str:
     config = configure(folder, **changes)
     text = prepare_text(config, clean_text)
     sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
-    return dry_run(config, replace(config.model, **sizes), text.train, CPU, lambda line: None)
+    return "\n".join(dry_run(config, replace(config.model, **sizes), text.train, CPU, lambda line: None))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_corpus(tmp_path)
-    return tmp_path
+def test_it_predicts_steps_and_tokens_of_the_run(folder: Path) -> None:
+    found = dry_run_of(folder, max_steps=0, max_epochs=3, max_minutes=2.0)
+    progress = train(configure(folder, max_steps=0, max_epochs=3)).progress
+    tokens = progress.tokens / progress.step
+    assert f"text: 100 pairs, {progress.step // 3} steps per epoch, {tokens:,.0f} target tokens per step, " in found
+    assert f"time: {progress.step} steps (3.0 epochs) in 0:00:" in found
+    assert "time: the run ends after 2 minutes, about " in found
+    assert " parameters, fp32 on cpu" in found
+    assert "pieces" not in found
 
 
-def test_it_foretells_steps_tokens_and_size_of_the_run(folder: Path) -> None:
-    found = rehearsed(folder, max_steps=0, max_epochs=3)
-    outcome = train(configure(folder, max_steps=0, max_epochs=3))
-    assert found.steps == outcome.progress.step == 3 * found.steps_per_epoch
-    assert found.tokens_per_step * found.steps == pytest.approx(outcome.progress.tokens)
-    assert found.pairs == 100
-    assert 0 < found.padding < 1
-    assert 0 < found.seconds_per_step < 10
-    assert found.memory is None or found.memory > 2**20
-    assert (found.device, found.precision, found.piece_tokens) == ("cpu", "fp32", 0)
-
-
-def test_accumulated_batches_are_one_step(folder: Path) -> None:
-    alone = rehearsed(folder)
-    optimizer = OptimizerConfig(batch_tokens=200, accumulate=4)
-    together = rehearsed(folder, optimizer=optimizer)
-    assert together.steps_per_epoch == -(-alone.steps_per_epoch // 4)
-
-
-@pytest.mark.parametrize(
-    ("limits", "steps"),
-    [({"max_steps": 7}, 7), ({"max_steps": 700, "max_epochs": 1}, None), ({"max_steps": 0, "max_minutes": 2.0}, 0)],
-)
-def test_the_first_limit_counts(folder: Path, limits: dict[str, float], steps: int | None) -> None:
-    found = rehearsed(folder, **limits)
-    assert found.steps == (found.steps_per_epoch if steps is None else steps)
-    words = "\n".join(found.lines())
-    assert (f"time: {found.steps:,} steps" in words) == bool(found.steps)
-    assert ("time: the run ends after 2 minutes, about " in words) == ("max_minutes" in limits)
-
-
-def test_short_memory_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "available_memory", lambda: 200_000)
-    found = rehearsed(folder)
-    assert 0 < found.piece_tokens < 200
-    assert f"pieces of {found.piece_tokens:,} tokens" in "\n".join(found.lines())
-
-
-def test_long_times_are_told_in_days() -> None:
-    found = DryRun(63_000_000, "cpu", "bf16", 4_500_000, 5800, 21_000.0, 0.07, 100_000, 12.0, 7 * 2**30, 0, 0.0)
-    assert found.lines() == [
-        "model: 63,000,000 parameters, bf16 on cpu",
-        "text: 4,500,000 pairs, 5,800 steps per epoch, 21,000 target tokens per step, 7% padding",
-        "memory: 7.0 GiB",
-        "speed: 12.00 seconds per step, 1,750 target tokens per second",
-        "time: 100,000 steps (17.2 epochs) in 13 days, 21:20:00, without validation",
-    ]
-    short = replace(found, steps=100, memory=None)
-    assert short.lines()[2] == "memory: unknown"
-    assert "in 0:20:00, without validation" in short.lines()[-1]
+def test_the_first_limit_counts(folder: Path) -> None:
+    assert "time: 7 steps" in dry_run_of(folder, max_steps=7)
+    assert "(1.0 epochs)" in dry_run_of(folder, max_steps=700, max_epochs=1)
 
 
 def test_a_slow_machine_is_not_kept_for_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    gradients = rehearsal.Stepper.gradients
+    gradients = dry_run_module.Stepper.gradients
 
-    def counted(self: rehearsal.Stepper, *arguments: object) -> tuple[float, float]:
+    def counted(self: dry_run_module.Stepper, *arguments: object) -> tuple[float, float]:
         made.append(1)
         return gradients(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rehearsal.Stepper, "gradients", counted)
-    monkeypatch.setattr(rehearsal, "_SECONDS", 0.0)
-    rehearsed(folder, max_steps=100)
-    assert len(made) == rehearsal._WARMING_UP + 1
+    monkeypatch.setattr(dry_run_module.Stepper, "gradients", counted)
+    monkeypatch.setattr(dry_run_module, "_SECONDS", 0.0)
+    dry_run_of(folder, max_steps=100)
+    assert len(made) == dry_run_module._WARMING_UP + 1
 
 
 @given(
@@ -136,16 +292,3 @@ def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     text = SyntheticText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
     batches = DataLoader(text, config, Processes()).batches_per_epoch()
     assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
-
-
-def test_an_imagined_text_can_be_rehearsed(tmp_path: Path) -> None:
-    config = configure(tmp_path, text=TextConfig(vocab_size=400, max_length=60), max_steps=1000)
-    shape = ModelConfig(
-        d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, source_vocab_size=400,
-        target_vocab_size=400,
-    )  # fmt: skip
-    text = SyntheticText(500, 9, 60, 400)
-    found = dry_run(config, shape, text, CPU, lambda line: None)
-    plan = plan_epoch(text.source_lengths, text.target_lengths, 200, config.seed, 0)
-    assert found.steps_per_epoch == len(plan)
-    assert found.tokens_per_step == pytest.approx(np.mean([text.target_lengths[batch].sum() for batch in plan]))

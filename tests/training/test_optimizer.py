@@ -1,15 +1,24 @@
 """Adam and the learning-rate schedules."""
 
+from __future__ import annotations
+
 import itertools
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dragoman.config import OptimizerConfig
-from dragoman.training.optimizer import build_optimizer, learning_rate
+from dragoman.training.optimizer import MovingAverage, build_optimizer, learning_rate
+from dragoman.training.run_state import load_state
+from dragoman.training.step import Stepper
+
+from .small_runs import configure, last_weights, same, train
 
 Schedule = Literal["paper", "inverse-sqrt", "linear", "cosine"]
 SCHEDULES: list[Schedule] = ["paper", "inverse-sqrt", "linear", "cosine"]
@@ -49,32 +58,10 @@ def test_the_rate_rises_in_a_line_to_its_peak_at_the_end_of_the_warm_up_and_fall
     assert rates[-1] == pytest.approx(peak / 2)  # four times the steps, half the rate
 
 
-def test_lr_scale_multiplies_the_papers_schedule_at_every_step() -> None:
-    for step in (1, 4000, 9000):
-        scaled = learning_rate(config(lr_scale=2.5), 512, step)
-        assert scaled == pytest.approx(2.5 * learning_rate(config(), 512, step))
-
-
 def test_inverse_square_root_is_the_papers_schedule_through_the_given_peak() -> None:
     same_form = config(schedule="inverse-sqrt", peak_lr=learning_rate(config(), 512, 4000))
     for step in (1, 17, 3999, 4000, 4001, 50_000):
         assert learning_rate(same_form, 512, step) == pytest.approx(learning_rate(config(), 512, step), rel=1e-9)
-
-
-@pytest.mark.parametrize("schedule", PEAKED)
-def test_the_warm_up_ends_at_the_given_peak_whatever_the_width(schedule: Schedule) -> None:
-    settings = config(schedule=schedule, peak_lr=3e-3, warmup_steps=10)
-    for d_model in (64, 1024):
-        assert learning_rate(settings, d_model, 10) == pytest.approx(3e-3)
-        assert learning_rate(settings, d_model, 5) == pytest.approx(1.5e-3)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_no_schedule_jumps_at_the_end_of_the_warm_up(schedule: Schedule) -> None:
-    settings = config(schedule=schedule, warmup_steps=1000)
-    at = learning_rate(settings, 512, 1000)
-    for step in (999, 1001):
-        assert learning_rate(settings, 512, step) == pytest.approx(at, rel=2e-3)
 
 
 @pytest.mark.parametrize("schedule", ENDING)
@@ -86,25 +73,6 @@ def test_linear_and_cosine_fall_from_the_peak_through_its_half_to_zero_at_the_en
     assert rates[100] == pytest.approx(0.0, abs=1e-15)
     assert all(before > after for before, after in itertools.pairwise(rates))
     assert learning_rate(settings, 512, 1000, progress=1.3) == rates[100]  # a last step may overrun
-
-
-def test_linear_is_a_line_and_cosine_half_a_cosine() -> None:
-    for progress in (0.1, 0.25, 0.8):
-        rate = learning_rate(config(schedule="linear", peak_lr=1.0), 512, 9000, progress)
-        assert rate == pytest.approx(1 - progress)
-        rate = learning_rate(config(schedule="cosine", peak_lr=1.0), 512, 9000, progress)
-        assert rate == pytest.approx((1 + math.cos(math.pi * progress)) / 2)
-
-
-@pytest.mark.parametrize("schedule", ENDING)
-def test_a_run_shorter_than_its_warm_up_still_ends_at_zero(schedule: Schedule) -> None:
-    assert learning_rate(config(schedule=schedule), 512, 100, progress=1.0) == pytest.approx(0.0, abs=1e-15)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_step_before_the_end_learns(schedule: Schedule) -> None:
-    for step in (1, 4000, 10**6):
-        assert learning_rate(config(schedule=schedule), 512, step, progress=0.5) > 0
 
 
 # ---------------------------------------------------------------------------------------------- Adam
@@ -140,11 +108,6 @@ def test_every_step_is_that_of_adam_with_the_papers_constants(size: float) -> No
         torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-14)
 
 
-def test_the_constants_of_adam_are_settings() -> None:
-    group = build_optimizer(model(), config(beta1=0.8, beta2=0.9, epsilon=1e-5, weight_decay=0.25)).param_groups[0]
-    assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.8, 0.9), 1e-5, 0.25)
-
-
 def test_weight_decay_shrinks_the_weights_apart_from_the_gradient() -> None:
     # Decoupled: Adam's normalisation would otherwise turn any decay into a step of the same size.
     network = model()
@@ -153,18 +116,113 @@ def test_weight_decay_shrinks_the_weights_apart_from_the_gradient() -> None:
     torch.testing.assert_close(after, before * (1 - 0.5 * 0.1) ** 2)
 
 
-def test_nothing_moves_before_a_learning_rate_is_set() -> None:
-    network = model()
-    before = network.weight.detach().clone()
-    optimizer = build_optimizer(network, config())
-    network(torch.ones(1, 3, dtype=torch.float64)).sum().backward()
-    optimizer.step()
-    assert torch.equal(network.weight, before)
-
-
 def test_every_parameter_is_optimised_and_shared_ones_once() -> None:
     network = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     network[1].weight = network[0].weight
     optimised = [id(p) for group in build_optimizer(network, config()).param_groups for p in group["params"]]
     assert sorted(optimised) == sorted({id(p) for p in network.parameters()})
     assert len(optimised) == 3
+
+
+# ---- the moving average of the weights
+
+
+AVERAGED = OptimizerConfig(batch_tokens=200, warmup_steps=4, ema_decay=0.9)
+
+
+def step(model: nn.Module) -> None:
+    """Change all weights."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter))
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def test_once_the_window_is_full_it_is_that_of_torch() -> None:
+    model = nn.Linear(3, 2)
+    torchs = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+    torchs.update_parameters(model)  # the first call copies
+    own = MovingAverage(model, 0.9)
+    for number in range(1000, 1020):
+        step(model)
+        own.update(number)
+        torchs.update_parameters(model)
+    for average, expected in zip(own.average, torchs.module.parameters(), strict=True):
+        torch.testing.assert_close(average, expected.detach())
+
+
+def test_the_first_weights_are_soon_forgotten() -> None:
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 1e6)
+    average = MovingAverage(model, 0.9999)
+    nn.init.constant_(model.weight, 1.0)
+    share = 1.0
+    for number in range(1, 101):
+        average.update(number)
+        share *= (1 + number) / (10 + number)
+    assert float(average.average[0]) == pytest.approx(1.0 + share * 1e6, rel=1e-4)
+    assert share < 1e-7 < math.pow(0.9999, 100)
+
+
+def test_in_use_the_model_has_the_average_and_gets_its_own_weights_back() -> None:
+    model = nn.Linear(3, 2)
+    average = MovingAverage(model, 0.9)
+    step(model)
+    average.update(1)
+    own, expected = weights(model), [tensor.clone() for tensor in average.average]
+
+    def use() -> None:
+        with average.in_use():
+            assert all(torch.equal(p, a) for p, a in zip(model.parameters(), expected, strict=True))
+            assert not same(own, weights(model))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        use()
+    assert same(own, weights(model))
+    assert all(torch.equal(a, b) for a, b in zip(average.average, expected, strict=True))
+
+
+# ---- in a run
+
+
+def test_a_run_keeps_the_average_of_what_it_went_through_and_learns_as_it_would_without(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path: list[dict[str, Tensor]] = []
+    apply = Stepper.apply
+
+    def watched(self: Stepper, rate: float) -> None:
+        path.extend([] if path else [weights(self._model)])
+        apply(self, rate)
+        path.append(weights(self._model))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "apply", watched)
+        train(configure(folder, "plain", optimizer=replace(AVERAGED, ema_decay=0.0)))
+    train(configure(folder, "averaged", optimizer=AVERAGED))
+    states = [load_state(folder / name) for name in ("plain", "averaged")]
+    assert all(state is not None for state in states)
+    assert same(*(state["model"] for state in states if state is not None))
+    first, *others = path
+    expected = {name: weight.double() for name, weight in first.items()}
+    for number, after in enumerate(others, start=1):
+        share = min(0.9, (1 + number) / (10 + number))
+        expected = {name: share * expected[name] + (1 - share) * after[name] for name in expected}
+    found = last_weights(folder / "averaged")
+    assert not same(found, last_weights(folder / "plain"))
+    for name, weight in found.items():
+        torch.testing.assert_close(weight.double(), expected[name], atol=1e-6, rtol=1e-6)
+
+
+def test_it_may_begin_and_end_in_the_middle_of_a_run(folder: Path) -> None:
+    for decay in (0.0, 0.9, 0.0):
+        steps = 3 + (load_state(folder / "run") or {"progress": {"step": 0}})["progress"]["step"]
+        optimizer = replace(AVERAGED, ema_decay=decay)
+        train(configure(folder, optimizer=optimizer, max_steps=steps, accept_changes=True))
+        state = load_state(folder / "run")
+        assert state is not None
+        assert same(state["model"], last_weights(folder / "run")) == (not decay)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, list_checkpoints
 from dragoman.config import (
     ModelConfig,
     OptimizerConfig,
@@ -27,7 +26,7 @@ from .small_runs import SHAPE, configure, last_weights, make, records, same, tra
 SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
 
-@pytest.mark.parametrize("stop", [1, 3, 5, 8, 12])
+@pytest.mark.parametrize("stop", [3, 5, 12])
 def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
     straight, broken = configure(folder, "straight"), configure(folder, "broken")
     assert train(straight).reason == "limit"
@@ -43,7 +42,7 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
     assert same_runs(folder / "straight", folder / "broken")
 
 
-@pytest.mark.parametrize(("number", "reason"), [(1, "interrupted"), (2, "interrupted"), (3, "limit")])
+@pytest.mark.parametrize(("number", "reason"), [(1, "interrupted"), (3, "limit")])
 def test_a_signal_during_a_validation_is_heard(
     folder: Path, number: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,20 +61,6 @@ def test_a_signal_during_a_validation_is_heard(
     assert outcome.signal == 0
     assert outcome.reason == ("limit" if reason == "interrupted" else "already finished")
     assert same_runs(folder / "straight", folder / "broken")
-
-
-def test_what_earlier_validations_observed_is_judged_together_with_the_later_ones(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    straight, broken = (make(configure(folder, name)) for name in ("straight", "broken"))
-    straight.run()
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 9)
-        broken.run()
-    again = make(configure(folder, "broken"))
-    again.run()
-    assert len(straight.validator.observations) > len(broken.validator.observations) > 0
-    assert again.validator.observations == straight.validator.observations
 
 
 def test_with_all_that_small_texts_are_trained_with_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +96,7 @@ def test_the_precision_that_auto_chose_stays(folder: Path, first: bool, monkeypa
     assert make(configure(folder, "another", precision="auto")).bf16 is not first
 
 
-@pytest.mark.parametrize("moment", [1, 4, 6, 7, 12])
+@pytest.mark.parametrize("moment", [4, 7])
 def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
     folder: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,10 +111,24 @@ def test_a_crash_costs_the_steps_since_the_last_state_and_nothing_else(
     assert same_runs(folder / "straight", folder / "broken")
 
 
-def test_saving_again_and_again_changes_nothing(folder: Path) -> None:
-    train(configure(folder, "seldom"))
-    train(configure(folder, "often", save_minutes=1e-6))
-    assert same_runs(folder / "seldom", folder / "often")
+def test_a_run_killed_between_a_validation_and_saving_records_the_validation_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(configure(folder, "straight"))
+    save = Trainer._save_state
+
+    def crash_after_validation(trainer: Trainer) -> None:
+        if trainer.progress.validated == trainer.progress.step >= 5:
+            raise Crash
+        save(trainer)
+
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "_save_state", crash_after_validation)
+            with pytest.raises(Crash):
+                train(configure(folder, "killed", save_minutes=1e-6))
+    train(configure(folder, "killed", save_minutes=1e-6))
+    assert same_runs(folder / "straight", folder / "killed")
 
 
 @pytest.mark.parametrize(("minutes", "saves"), [(1e-6, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
@@ -217,23 +216,6 @@ def test_more_room_is_the_same_as_having_had_it_from_the_start(folder: Path) -> 
     train(configure(folder, "short", validation=steady))
     assert records(folder / "long") == records(folder / "short")
     assert same(last_weights(folder / "long"), last_weights(folder / "short"))
-
-
-def test_more_room_never_makes_the_kept_model_worse(folder: Path) -> None:
-    steady = ValidationConfig(every=3, metric="bleu", keep_last=2)
-    train(configure(folder, validation=steady, max_steps=6), bleu=[5.0, 6.0, 9.0])  # … but may be the best model
-    average = read_weights(folder / "run" / "model.safetensors")
-    outcome = train(configure(folder, validation=steady), bleu=[8.0])
-    assert outcome.progress.best_score == 9.0
-    assert same(average, read_weights(folder / "run" / "model.safetensors"))
-
-
-def test_accumulated_batches_make_fewer_steps_of_the_same_epoch(folder: Path) -> None:
-    once, twice = (OptimizerConfig(batch_tokens=200, warmup_steps=4, accumulate=n) for n in (1, 2))
-    one = train(configure(folder, "one", optimizer=once, max_steps=0, max_epochs=1)).progress
-    two = train(configure(folder, "two", optimizer=twice, max_steps=0, max_epochs=1)).progress
-    assert two.tokens == one.tokens
-    assert two.step == math.ceil(one.step / 2)
 
 
 def test_a_run_ends_after_its_minutes_with_its_rate_at_zero_also_after_a_break(

