@@ -152,7 +152,7 @@ def reproduce(config: ReproduceConfig) -> int:
     config = replace(config, data=data, out=config.out or f"runs/{path.stem}", seeds=seeds)
     say(recipe.about)
     if config.dry_run:
-        print("\n".join(_dry_run(recipe, config).lines()))
+        print("\n".join(_dry_run(recipe, config)))
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0

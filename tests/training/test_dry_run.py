@@ -15,13 +15,8 @@ from torch import Tensor
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
-<<<<<<< HEAD
 from dragoman.cli.reproduce import read_recipe
-from dragoman.config import EOS, ModelConfig, OptimizerConfig, TextConfig
-=======
-from dragoman.cli.reproduce import Recipe
 from dragoman.config import EOS, DragomanError
->>>>>>> bc9d38b (Tests of training grouped by behaviour; a dry run is a list of lines; warn early of a run shorter than its warm-up)
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import Batch
 from dragoman.text.preprocess import prepare_text

@@ -32,7 +32,7 @@ def test_small_real_runs(shift: int, tmp_path: Path, capsys: pytest.CaptureFixtu
     write_language(tmp_path, shift)
     config = configure(
         tmp_path,
-        max_steps=240,
+        max_steps=200,
         model=ModelConfig(64, 128, 4, 1, 1, 0.0, max_length=32),
         text=TextConfig(vocab_size=400, max_length=31),
         optimizer=OptimizerConfig(batch_tokens=480, schedule="inverse-sqrt", peak_lr=3e-3, warmup_steps=50),

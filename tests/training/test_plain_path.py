@@ -1,4 +1,4 @@
-"""Training against the plain path: 200 steps of Dragoman's own, and of the paper's formulas written out in PyTorch.
+"""Training against the plain path: 50 steps of Dragoman's own, and of the paper's formulas written out in PyTorch.
 
 What makes training fast (the fused loss, attention kernels, batches that add up to a step, fused Adam) must not change
 what is learned. The reference below shares nothing with the package but the initial weights and their names, and
@@ -29,7 +29,7 @@ from dragoman.training.distributed import Processes
 from dragoman.training.optimizer import learning_rate
 from dragoman.training.step import StepBatches, Stepper
 
-STEPS, WARMUP, PEAK, SMOOTHING, CLIP = 100, 20, 1e-3, 0.1, 1.0
+STEPS, WARMUP, PEAK, SMOOTHING, CLIP = 50, 10, 1e-3, 0.1, 1.0
 VOCABULARY, HEADS, LAYERS, WIDTH = 60, 4, 2, 48
 Norm, Activation = Literal["post", "pre"], Literal["relu", "gelu"]
 OPTIMIZER = OptimizerConfig(
@@ -235,7 +235,7 @@ def end_differs(found: Losses, expected: Losses) -> float:
 
 def test_the_plain_path_learns_and_its_gradients_are_clipped() -> None:
     plain = plain_run("post", "gelu")
-    assert plain.losses[-1] < 0.7 * plain.losses[0]
+    assert plain.losses[-1] < 0.75 * plain.losses[0]
     assert sum(norm > CLIP for norm in plain.norms) > STEPS / 10
 
 
