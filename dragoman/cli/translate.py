@@ -86,7 +86,13 @@ def say_truncated(name: str, translations: Sequence[Translation], first_line: in
 
 
 def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:
-    """Function that adds to the number of lines that are done, and reports it."""
+    """Function that reports how many lines are done, given how many more are.
+
+    Args:
+        report: takes a line for people.
+        done: lines translated before.
+        total: of the whole text, where it is known.
+    """
     of = "" if total is None else f" of {total:,}"
 
     def count(more: int) -> None:

@@ -1,0 +1,215 @@
+"""evaluate, score and average; and what verbs say about models, devices and texts that they can't use."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from sacrebleu.metrics import BLEU
+
+from dragoman.checkpoint import (
+    AVERAGE_FACT,
+    RUN_FACT,
+    ModelFolder,
+    average_weights,
+    list_checkpoints,
+    read_weights,
+    save_weights,
+)
+from dragoman.inference.translator import Translator
+from dragoman.runtime.console import NowAndThen
+from dragoman.runtime.files import checksum
+from tests.cli.conftest import LONG, small_translator
+from tests.command_calls import INPUT, SHORT, complaint, run
+
+
+def test_evaluate_prints_the_scores_of_the_translations_it_writes(trained: Path, text: Path, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    result = run("evaluate", trained, "--test", text / "test", *SHORT, "--json", path)
+    assert result.code == 0
+    content = json.loads(path.read_text(encoding="utf-8"))
+    translations = [line["translation"] for line in content["lines"]]
+    references = [line["reference"] for line in content["lines"]]
+    assert references == (text / "test.de").read_text(encoding="utf-8").splitlines()
+    expected = BLEU().corpus_score(translations, [references]).score
+    assert content["scores"]["bleu"] == pytest.approx(expected)
+    assert f"BLEU {expected:.2f}  {content['scores']['bleu_signature']}\n" in result.out
+    assert f"chrF2 {content['scores']['chrf']:.2f}  {content['scores']['chrf_signature']}\n" in result.out
+    assert content["settings"]["beam"] == 2
+    sources = (text / "test.en").read_bytes()
+    assert run("translate", trained, *SHORT, stdin=sources).out.splitlines() == translations
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_an_evaluation_records_its_settings_and_translates_with_them(
+    precision: str, tmp_path: Path, model: Path
+) -> None:
+    lines = ["a cat", "the dog sees a cat.", "a dog", "le chat", "the cat sees a dog. a cat"]
+    (tmp_path / "test.tsv").write_text("".join(f"{line}\tun chat\n" for line in lines))
+    options = ["--test", tmp_path / "test.tsv", "--device", "cpu", "--precision", precision, "--workers", 2]
+    assert "BLEU" in run("evaluate", model, *options, "--json", tmp_path / "scores.json").out
+    written = json.loads((tmp_path / "scores.json").read_text())
+    assert (written["settings"]["precision"], written["settings"]["workers"]) == (precision, 2)
+    translator = Translator(small_translator().folder, "cpu", autocast=precision == "bf16")
+    expected = [translation.text for translation in translator.translate(lines)]
+    found = [line["translation"] for line in written["lines"]]
+    # In bf16 the other lines of a batch can turn the order of two words that are about as good.
+    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= (5 if precision == "fp32" else 3)
+
+
+def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "test.tsv").write_text(f"a cat\tun chat\n{LONG}\tle chat\n")
+    words = ["evaluate", model, "--test", tmp_path / "test.tsv", "--json", tmp_path / "scores.json", "--device", "cpu"]
+    assert "not translated" not in run(*words).err
+    written = json.loads((tmp_path / "scores.json").read_text())
+    expected = small_translator().translate(["a cat", LONG])
+    assert [line["translation"] for line in written["lines"]] == [translation.text for translation in expected]
+    assert "test.tsv, line 2: too long for the model" in run(*words, "--long", "truncate").err
+
+
+def test_a_long_evaluation_says_how_far_it_is(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "test.tsv").write_text("the cat\tun chat\n" * 9)
+    words = ["evaluate", model, "--test", tmp_path / "test.tsv", "--device", "cpu", "--workers", 1]
+    assert "translated" not in run(*words).err, "nobody had to wait"
+    monkeypatch.setattr("dragoman.cli.evaluate.NowAndThen", lambda report: NowAndThen(report, 0.0))
+    assert "9 of 9 lines translated" in run(*words).err
+
+
+def test_evaluating_what_the_model_has_seen_is_warned_about(tmp_path: Path, model: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.tsv").write_text(f"a cat\tun chat\n{name}\t{name}\n")
+    (model / "data").mkdir()
+    files = [[name, 1, 1, checksum(tmp_path / f"{name}.tsv")] for name in ("train", "valid", "test")]
+    (model / "data" / "key.json").write_text(json.dumps({"files": files}))
+    settings = {"source": "en", "target": "fr", "test": [str(tmp_path / "test.tsv")]}
+    (model / "train.yaml").write_text(json.dumps(settings))
+    for language in ("en", "fr"):  # what a run without --valid holds out itself
+        (model / f"heldout.{language}").write_text(f"a dog in {language}\n")
+    texts = {name: tmp_path / f"{name}.tsv" for name in ("train", "valid", "test")} | {"held": model / "heldout"}
+    for name, text in texts.items():
+        warned = "the model was trained or chosen with this text" in run("evaluate", model, "--test", text).err
+        assert warned is (name != "test")
+
+
+def test_evaluating_a_text_with_its_sides_swapped_is_warned_about(tmp_path: Path, model: Path) -> None:
+    english = ["the cat is on the table and it is not here", "this is what they have with them for the day"] * 20
+    french = ["le chat est sur la table et il n'est pas ici", "c'est ce que les autres ont avec eux pour le jour"] * 20
+    for sides, expected in (((english, french), False), ((french, english), True)):
+        lines = (f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+        (tmp_path / "test.tsv").write_text("".join(lines))
+        result = run("evaluate", model, "--test", tmp_path / "test.tsv", *SHORT)
+        assert ("seems to be the wrong way round" in result.err) is expected
+
+
+# ---- score
+
+
+def test_score_prints_three_columns_for_each_pair(trained: Path, text: Path) -> None:
+    result = run("score", trained, "--test", text / "test", "--length_penalty", 1, "--device", "cpu")
+    rows = [line.split("\t") for line in result.out.splitlines()]
+    assert len(rows) == 7
+    for log_prob, score, tokens in rows:
+        assert float(log_prob) < 0
+        assert float(score) == pytest.approx(float(log_prob) / ((5 + int(tokens)) / 6), abs=1e-3)
+
+
+def test_what_score_refuses_is_named_with_its_text_and_line(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text(f"a\tb\na\tb\n{LONG}\tb\n")
+    message = complaint(1, "score", model, "--test", tmp_path / "pairs.tsv", "--device", "cpu")
+    assert "pairs.tsv: source line 3 has" in message
+
+
+# ---- average
+
+
+def test_average_is_the_mean_of_the_last_checkpoints(trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "averaged"
+    assert run("average", trained, "--out", out, "--last", 2).code == 0
+    expected = average_weights(list_checkpoints(trained)[-2:])
+    assert read_weights(out / "model.safetensors").keys() == expected.keys()
+    assert all(torch.equal(weight, expected[name]) for name, weight in read_weights(out / "model.safetensors").items())
+    assert run("translate", out, *SHORT, stdin=INPUT).code == 0
+
+
+def test_an_average_knows_the_run_that_it_is_of(trained: Path, tmp_path: Path) -> None:
+    assert run("average", trained, "--last", 2, "--out", tmp_path / "mean").code == 0
+    facts, of_the_run = (ModelFolder.load(folder).direction.facts for folder in (tmp_path / "mean", trained))
+    assert facts[RUN_FACT] == of_the_run[RUN_FACT]
+    assert facts[AVERAGE_FACT].count("step") == 2
+    assert "validation" not in facts
+
+
+def test_average_of_the_last_one_is_the_last_one(trained: Path, tmp_path: Path) -> None:
+    assert run("average", trained, "--out", tmp_path / "last", "--last", 1).code == 0
+    last = read_weights(list_checkpoints(trained)[-1])
+    assert all(torch.equal(w, last[name]) for name, w in read_weights(tmp_path / "last" / "model.safetensors").items())
+
+
+def test_checkpoints_of_another_model_are_not_averaged_into_this_one(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    path = list_checkpoints(tmp_path / "run")[-1]
+    weights = read_weights(path)
+    save_weights({f"other.{name}": weight for name, weight in weights.items()}, path)
+    assert path.name in complaint(1, "average", tmp_path / "run", "--last", "1", "--out", tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
+def test_an_average_never_takes_the_place_of_a_model(trained: Path) -> None:
+    before = (trained / "model.safetensors").read_bytes()
+    assert "choose another --out" in complaint(1, "average", trained, "--out", trained)
+    assert (trained / "model.safetensors").read_bytes() == before
+
+
+# ---- what can't be used
+
+
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "score", "average"])
+def test_a_missing_model_folder_is_named(verb: str, text: Path, tmp_path: Path) -> None:
+    more = {"evaluate": ["--test", text / "test"], "score": ["--test", text / "test"], "average": ["--out", tmp_path]}
+    assert str(tmp_path / "nowhere") in complaint(1, verb, tmp_path / "nowhere", *more.get(verb, []))
+
+
+def cut_weights(folder: Path) -> Path:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    return path
+
+
+def damage_subwords(folder: Path) -> Path:
+    path = folder / "sentencepiece.model"
+    path.write_bytes(b"nonsense")
+    return path
+
+
+def remove_config(folder: Path) -> Path:
+    (folder / "config.json").unlink()
+    return folder
+
+
+@pytest.mark.parametrize("damage", [cut_weights, damage_subwords, remove_config])
+def test_a_damaged_model_is_named(damage: Callable[[Path], Path], copy: Path) -> None:
+    assert str(damage(copy)) in complaint(1, "translate", copy, stdin=INPUT)
+
+
+@pytest.mark.parametrize(("device", "code"), [("gpu", 2), ("cuda:99", 1), ("tpu", 2), ("", 2), ("cpu:1", 2)])
+def test_a_device_that_is_not_there_is_named(device: str, code: int, trained: Path) -> None:
+    assert device in complaint(code, "translate", trained, "--device", device, stdin=INPUT)
+
+
+@pytest.mark.parametrize(("verb", "options"), [("translate", ["/nowhere.txt"]), ("evaluate", ["--test", "/nowhere"])])
+def test_a_missing_file_is_named(verb: str, options: list[str], trained: Path) -> None:
+    assert "/nowhere" in complaint(1, verb, trained, *options)
+
+
+def test_an_empty_test_text_has_no_score(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.tsv").touch()
+    assert "empty.tsv" in complaint(1, "evaluate", trained, "--test", tmp_path / "empty.tsv")
+
+
+@pytest.mark.parametrize(("name", "said"), [("", "test is empty: it needs a value"), (".", ".: a folder")])
+def test_a_test_text_that_is_none_is_named(name: str, said: str, trained: Path) -> None:
+    assert said in complaint(1 if name else 2, "evaluate", trained, "--test", name)
