@@ -28,7 +28,7 @@ def test_training_leaves_a_model_folder_with_records_and_checkpoints(text: Path,
     pairs, held_out = (list(zip(*part, strict=True)) for part in sides)
     unseen = [pair for pair in pairs if pair not in held_out]
     assert len(unseen) < len(pairs) == 60
-    assert ModelFolder.load(trained).direction.facts["training pairs"] == len(unseen)
+    assert ModelFolder.load(trained).direction.facts["training_pairs"] == len(unseen)
     assert checkpoint_steps(trained) == ["step-00000002", "step-00000004"]
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "valid/loss" in line] == [2, 4]
