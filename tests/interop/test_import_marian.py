@@ -202,7 +202,6 @@ def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
     ("name", "changes"),
     [
         ("config.json", None),
-        ("config.json", {"use_cache": "yes"}),
         ("config.json", {"dtype": "floatx"}),
         ("tokenizer_config.json", None),
         ("tokenizer_config.json", {"added_tokens_decoder": "x"}),
@@ -262,7 +261,6 @@ def test_tensors_that_do_not_fit_are_refused(
         ("config.json", {"model_type": "gone"}, "not a model of Hugging Face"),
         ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
         ("config.json", {"encoder_layers": 3}, r"encoder\.layers\.2\.\S+ is missing"),
-        ("config.json", {"encoder_layers": 10**9}, "layers"),
         ("config.json", {"d_model": "gone"}, "d_model is missing"),
         ("config.json", {"eos_token_id": "gone"}, "eos_token_id is missing"),
         ("config.json", {"eos_token_id": "x"}, "do not fit together"),
@@ -273,7 +271,6 @@ def test_tensors_that_do_not_fit_are_refused(
         ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "has auto_map"),
         ("config.json", {"_attn_implementation": "nobody/kernels"}, "has _attn_implementation"),
         ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
-        ("vocab.json", {"▁new": 0}, "each once"),
         ("vocab.json", {"▁new": "x"}, "do not fit together"),
         ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),
         ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "language code; pass the right ones with"),
@@ -287,7 +284,7 @@ def test_settings_that_do_not_fit_are_refused(name: str, changes: dict[str, Any]
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "target.spm", "model.safetensors"])
-@pytest.mark.parametrize("content", [None, b"", b"\x80\x04damaged"])
+@pytest.mark.parametrize("content", [None, b"\x80\x04damaged"])
 def test_missing_and_damaged_files_are_one_sentence(name: str, content: bytes | None, tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     (folder / name).unlink()
@@ -305,12 +302,6 @@ def test_weights_in_other_files_are_refused_with_the_cure(tmp_path: Path) -> Non
     (folder / "pytorch_model.bin").rename(folder / "model-00001-of-00002.safetensors")
     with pytest.raises(DragomanError, match=r"only a part of the weights; .* max_shard_size='100GB'"):
         read_marian(folder)
-
-
-def test_a_folder_that_is_to_be_imported_first_says_so(tmp_path: Path) -> None:
-    folder = opus(tmp_path / "opus")
-    with pytest.raises(DragomanError, match=f"a marian model.*dragoman import {folder} --out MODEL"):
-        ModelFolder.load(folder)
 
 
 def test_a_subword_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
