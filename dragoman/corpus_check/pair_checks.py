@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dragoman.corpus_check.blocks import Block, Mask, Side
 from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.issues import Sighting
-from dragoman.corpus_check.language_id import LetterModel, Sample, foreign_language
+from dragoman.corpus_check.language_id import LetterModel, Sample, foreign_language, median_and_spread
 from dragoman.corpus_check.scripts import SCRIPTS, names_of, needs_direction_marks, script_table
 
 LONG_CHARACTERS = 1000
@@ -50,8 +50,7 @@ class Usual:
 def usual_ratio(sample: Sample) -> tuple[float, float]:
     """Return the usual log-ratio of the sides' lengths, and how far from it is too far: median and deviation."""
     ratios = _log_ratios(*sample.sides()) if sample.pairs else np.zeros(1)
-    centre = float(np.median(ratios))
-    spread = 1.4826 * float(np.median(np.abs(ratios - centre)))
+    centre, spread = median_and_spread(ratios)
     return centre, max(_LEAST_RATIO, _RATIO_SPREADS * spread)
 
 

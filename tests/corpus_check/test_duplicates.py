@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.corpus_check.blocks import Block, Side
-from dragoman.corpus_check.duplicates import contains, find_repeats, folding, hash_pairs, hash_text, letters_of
+from dragoman.corpus_check.duplicates import contains, find_repeats, hash_pairs, hash_text, letters_of
 from dragoman.text.corpus import Corpus, Pair
 
 
@@ -41,17 +41,6 @@ def test_letters_are_those_of_each_line_in_lower_case(lines: list[str]) -> None:
     expected = ["".join(c for c in line.lower() if c.isalpha()) for line in lines]
     assert letters_of(Side(lines)) == expected
     assert letters_of(Side([*lines, "é"]))[:-1] == expected  # not by the fast way for ASCII
-
-
-@given(st.text())
-def test_folding_keeps_letters_in_lower_case_and_drops_the_rest(text: str) -> None:
-    for character in text:
-        folded = int(folding()[ord(character)])
-        category = unicodedata.category(character)
-        if character != "\n" and (category == "Nd" or category[0] in "PSZC") and ord(character) < 0x20000:
-            assert folded == 0
-        elif category[0] == "L":
-            assert folded in (ord(character), ord(character.casefold()[:1]))
 
 
 PAIRS = [
