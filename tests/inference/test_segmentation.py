@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
-from dragoman.inference.segmentation import WIDEST, longest_prefix, split_line, squeeze
+from dragoman.inference.segmentation import WIDEST, longest_prefix, split_line
 from dragoman.text.subwords import SubwordModel, learn_subwords
 
 PLAIN = [
@@ -180,10 +180,6 @@ def test_a_prefix_ends_with_a_word() -> None:
 
 def test_one_character_is_never_cut() -> None:
     assert list(split_line("ab", 2, lambda texts: [9 * len(text) + 1 for text in texts])) == ["a", "b"]
-
-
-def test_single_spaces_are_all_that_counts() -> None:
-    assert squeeze("  a    b c ") == "a b c"
 
 
 def test_only_blocks_are_looked_at() -> None:

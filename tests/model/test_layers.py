@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from dragoman.config import ModelConfig
 from dragoman.model import attention as attention_module
 from dragoman.model import dropout as dropout_module
-from dragoman.model.attention import AttentionMaps
 from dragoman.model.layers import (
     Decoder,
     DecoderLayer,
@@ -178,16 +177,6 @@ def test_cross_attention_does_not_go_through_the_self_attention_block() -> None:
     assert not torch.allclose(output(memory), before)
 
 
-def test_each_block_of_a_decoder_layer_records_its_map_under_its_own_name() -> None:
-    layer, x, memory = randomised(DecoderLayer(TINY, "decoder.4")), rand(B, T, D), rand(B, S, D, seed=6)
-    maps: AttentionMaps = {}
-    layer(x, layer.start_cache(memory), causal_mask(T), None, maps)
-    assert {name: weights.shape for name, weights in maps.items()} == {
-        "decoder.4.self_attention": (B, 2, T, T),
-        "decoder.4.cross_attention": (B, 2, T, S),
-    }
-
-
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("width", [1, 3])
 def test_hypotheses_folded_into_queries_equal_the_memory_repeated_for_each(norm: Norm, width: int) -> None:
@@ -285,10 +274,3 @@ def test_inside_the_feed_forward_network_dropout_falls_on_what_the_activation_ma
     kept = given != 0
     assert 0.4 < kept.double().mean() < 0.6
     torch.testing.assert_close(given[kept], whole[kept])
-
-
-def test_nothing_is_dropped_in_evaluation() -> None:
-    noisy = config(dropout=0.5, attention_dropout=0.5, activation_dropout=0.5)
-    layer, quiet = randomised(EncoderLayer(noisy, "encoder.0")).eval(), randomised(EncoderLayer(TINY, "encoder.0"))
-    x = rand(B, S, D)
-    assert torch.equal(layer(x, None), quiet(x, None))

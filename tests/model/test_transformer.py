@@ -183,14 +183,6 @@ def test_logits_are_the_states_projected_onto_the_vocabulary() -> None:
 
 
 @torch.no_grad()
-def test_no_mask_is_a_mask_that_hides_nothing() -> None:
-    model, source, target = tiny(), sentences([4, 4]), sentences([3, 3], seed=2)
-    memory = model.encode(source, None)
-    assert_close(memory, model.encode(source, torch.ones(2, 1, 1, 4, dtype=torch.bool)))
-    assert_close(model.decode(target, memory, None), model(source, target))
-
-
-@torch.no_grad()
 def test_a_sentence_longer_than_the_model_takes_is_refused_on_both_sides_and_with_a_cache() -> None:
     model = tiny(max_length=6)
     fits, too_long = sentences([6]), sentences([7])

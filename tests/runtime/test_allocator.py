@@ -97,17 +97,6 @@ def test_freed_memory_is_used_again_without_new_pages_in_every_thread() -> None:
     assert min(released) > 5 * max(kept)
 
 
-def test_a_c_library_without_mallopt_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: object) -> None:
-        raise OSError
-
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    keep_freed_memory()
-    monkeypatch.setattr(ctypes, "CDLL", missing)
-    keep_freed_memory()
-
-
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
 @pytest.mark.parametrize(
     ("most", "calls"),
