@@ -19,7 +19,7 @@ from dragoman.training.loss import TrainingObjective
 WORDS = "the a cat dog house green old sees eats under over likes bird quickly never".split()  # noqa: SIM905
 LINES = [" ".join(WORDS[(i * j) % len(WORDS)] for j in range(1, 2 + i % 9)) for i in range(40)]
 TARGETS = [" ".join(word[::-1] for word in line.split()) for line in LINES]
-_STEPS = 80
+_STEPS = 60
 
 
 SHARING = [(True, True, True), (True, True, False), (True, False, True), (True, False, False), (False, False, True),
