@@ -140,7 +140,7 @@ def last_block(inspection: Inspection, part: str, kind: str) -> str:
 
 
 def steps_of(inspection: Inspection) -> list[str]:
-    """Labels of the decoder's queries (T): what each step has just read and what it writes then."""
+    """Labels of the decoder's queries (T): the subword that each step has just read and the one that it writes."""
     read = (style.drawable(label, _LONGEST_READ) for label in inspection.labels(inspection.inputs))
     written = (style.drawable(label, _LONGEST_WRITTEN) for label in inspection.labels(inspection.outputs))
     mark = _LEFT_TO_RIGHT  # without it Arabic and Hebrew would turn the arrow around

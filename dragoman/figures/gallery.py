@@ -50,15 +50,15 @@ def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
     return GALLERY | {
         "translator-attention": Picture(
             "A translator’s attention",
-            "The last layers of a trained translator, averaged over their heads. Rows are queries, in the decoder "
-            "what it has just read and what it writes then; columns are keys. The decoder’s self-attention is empty "
-            "above the diagonal, where its mask hides the future.",
+            "The last layers of a trained translator, averaged over their heads. Rows are queries (in the decoder, the "
+            "subword it has just read and the one it writes next), columns are keys. The decoder’s self-attention is "
+            "empty above the diagonal, where its mask hides the future.",
             partial(attention.last_layers, inspection),
         ),
         "translator-heads": Picture(
             "Every head of one block",
-            "The last cross-attention, head by head. A row is what the decoder has just read and what it writes then; "
-            "its dark cells are what it looks at in the source to find that.",
+            "The last cross-attention, head by head. A row is the subword that the decoder has just read and the one "
+            "that it writes next; its dark cells are the source subwords that it looks at.",
             partial(attention.block_figure, inspection, cross),
         ),
         "translator-overview": Picture(

@@ -57,8 +57,8 @@ def padding_grid(figure: Figure) -> None:
 def causal_grid(figure: Figure) -> None:
     """Causal mask
 
-    A target position attends to itself and to what stands before it, never to what comes after: in training all
-    positions are predicted at once, and none may look up its own answer.
+    A target position attends to itself and to the positions before it, never to later ones: in training all positions
+    are predicted at once, and none may look up its own answer.
     """
     ax, length = figure.subplots(), 7
     _mask_cells(ax, causal_mask(length)[0, 0])
@@ -72,8 +72,8 @@ def causal_grid(figure: Figure) -> None:
 def target_grids(figure: Figure) -> None:
     """Both masks together
 
-    A key is visible where both masks let it through. Compare with the causal mask alone: only the rows of padding
-    differ. With the padding on the right, the rows of real tokens need no padding mask.
+    A key is visible where both masks allow it. Compare with the causal mask alone: only the rows of padding differ.
+    With the padding on the right, the rows of real tokens need no padding mask.
     """
     axes = figure.subplots(1, len(IDS))
     masks = (padding_mask(IDS, 0) & causal_mask(IDS.size(1)))[:, 0]  # (B, T, T)
@@ -140,7 +140,7 @@ def decoding_steps(figure: Figure) -> None:
     """Decoding, step by step
 
     “The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens, (1, 0, 0,
-    …), (1, 1, 0, …) and so on: row t of the causal mask. What it finds, the next step sees.
+    …), (1, 1, 0, …) and so on: row t of the causal mask. The next step also sees what this one finds.
     """
     ax, known = figure.subplots(), style.can_draw(SENTENCE)
     tokens = ["<s>", *(SENTENCE if known else READINGS)]

@@ -42,7 +42,7 @@ def normalisation_tables(figure: Figure) -> None:
     """Batch and layer normalisation
 
     Batch normalisation gives each feature mean 0 and deviation 1 over the tokens of the batch; layer normalisation
-    gives them to each token over its features, so that it does not matter who shares its batch. In the model a learned
+    gives them to each token over its features, so the other tokens of the batch do not matter. In the model a learned
     factor γ and offset β follow for each feature, at first 1 and 0.
     """
     axes = figure.subplots(1, 3)
@@ -68,8 +68,8 @@ def normalisation_tables(figure: Figure) -> None:
 def add_and_norm(figure: Figure) -> None:
     """Add and norm
 
-    What stands around every sub-layer: the residual connection adds its input to its output, then each token of the sum
-    is normalised, here with γ = 1 and β = 0.
+    Around every sub-layer, the residual connection adds its input to its output; then each token of the sum is
+    normalised, here with γ = 1 and β = 0.
     """
     x = VALUES[: len(SUBLAYER)]
     config = ModelConfig(d_model=x.size(1), num_heads=1, dropout=0.0)

@@ -1,6 +1,6 @@
 """The whole model (figure 1 of the paper) and multi-head attention (figure 2), as boxes and arrows.
 
-The names in the boxes are asked of a model, so they are those of the code.
+The names in the boxes are read from a model, so they are those of the code.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Place = tuple[float, float]
 def transformer(figure: Figure) -> None:
     """The whole model
 
-    Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once; the
-    decoder reads what is written so far and, by cross-attention (“encoder-decoder attention” in the paper), the
-    encoder’s memory.
+    Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once. The
+    decoder reads the target so far and, by cross-attention (“encoder-decoder attention” in the paper), the encoder’s
+    memory.
     """
     ax, model = figure.subplots(), _small_model()
     encoder, decoder = cast(EncoderLayer, model.encoder.layers[0]), cast(DecoderLayer, model.decoder.layers[0])

@@ -131,8 +131,8 @@ def encoding_table(figure: Figure) -> None:
 def products(figure: Figure) -> None:
     """How far apart are two positions?
 
-    The dot product of two encodings depends only on their distance: in the image each diagonal has one colour, on the
-    right the curves from four positions are the same curve.
+    The dot product of two encodings depends only on their distance. In the image each diagonal has one colour; on the
+    right the curves from four positions coincide.
     """
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.15))
     length, d_model = 128, 512

@@ -66,8 +66,8 @@ def _rates(ax: Axes, config: OptimizerConfig, d_model: int, label: str, look: tu
 def label_smoothing(figure: Figure) -> None:
     """Label smoothing
 
-    A tenth of the probability asked for is spread evenly over the vocabulary. So the loss is lowest where the model is
-    nearly, not entirely sure of the right token; at the very right the curves rise again.
+    A tenth of the target probability is spread evenly over the vocabulary. So the loss is lowest where the model is
+    nearly, but not entirely, sure of the right token; at the far right the curves rise again.
     """
     left, right = figure.subplots(1, 2)
     _target_bars(left, 0.1)
@@ -109,7 +109,7 @@ def _target_bars(ax: Axes, smoothing: float) -> None:
     without = f"without smoothing: {hard[TARGET]:g}"
     ax.text(1.0, TARGET - 0.42, without, ha="right", va="bottom", color=style.GREY, **small)
     style.write_ticks(ax, "y", TOKENS)
-    ax.set(xlim=(0, 1.02), ylim=(len(TOKENS) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="probability asked for")
+    ax.set(xlim=(0, 1.02), ylim=(len(TOKENS) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="target probability")
 
 
 def _loss_curves(ax: Axes) -> None:
