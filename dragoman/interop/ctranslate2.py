@@ -44,8 +44,7 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(out))
-    for name, content in loaded.vocabulary.files().items():
-        (out / name).write_bytes(content)
+    loaded.vocabulary.save(out)
 
 
 def specification(specs: Any, loaded: ModelFolder) -> Any:

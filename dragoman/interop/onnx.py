@@ -51,9 +51,8 @@ class EncoderGraph(nn.Module):
         """source ids (N, S) -> keys and values of the memory, (L, N, H, S, K) each."""
         memory = self.model.encode(source, padding_mask(source, PAD))
         layers = self.model.start_cache(memory).layers
-        return torch.stack([layer.memory_keys for layer in layers]), torch.stack(
-            [layer.memory_values for layer in layers]
-        )
+        keys = torch.stack([layer.memory_keys for layer in layers])
+        return keys, torch.stack([layer.memory_values for layer in layers])
 
 
 class DecoderGraph(nn.Module):
@@ -99,44 +98,34 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     """
     for module in ("onnx", "onnxscript"):
         import_optional(module, "onnx")
-    model, dim = loaded.model.cpu().eval(), torch.export.Dim
-    sentences, length, steps = dim("sentences"), dim("source_length"), dim("steps")
-    by_source, by_step = {1: sentences, 3: length}, {1: sentences, 3: steps}
+    model = loaded.model.cpu().eval()
+    encoder, decoder = EncoderGraph(model), DecoderGraph(model)
     source, last, position = torch.full((2, 3), 5), torch.full((2,), 5), torch.tensor([2])
-    memory = EncoderGraph(model)(source)
-    past = tuple(side[:, :, :, :2] for side in memory)
-    shapes: tuple[Any, ...] = ({0: sentences, 1: length},)
-    _export(EncoderGraph(model), (source,), out / ENCODER_FILE, ("source",), ENCODER_OUTPUTS, shapes)
-    shapes = (*shapes, {0: sentences}, None, by_source, by_source, by_step, by_step)
-    arguments = (source, last, position, *memory, *past)
-    _export(DecoderGraph(model), arguments, out / DECODER_FILE, DECODER_INPUTS, DECODER_OUTPUTS, shapes)
-    for name, content in loaded.vocabulary.files().items():
-        (out / name).write_bytes(content)
-
-
-def _export(
-    graph: nn.Module,
-    arguments: tuple[Tensor, ...],
-    path: Path,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    shapes: tuple[Any, ...],
-) -> None:
+    memory = encoder(source)
+    past = tuple(projected[:, :, :, :2] for projected in memory)
+    sentences, length, steps = (torch.export.Dim(name) for name in ("sentences", "source_length", "steps"))
+    by_source, by_step = {1: sentences, 3: length}, {1: sentences, 3: steps}
+    shapes: list[Any] = [{0: sentences, 1: length}, {0: sentences}, None, by_source, by_source, by_step, by_step]
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it mentions libraries that are not needed here
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            graph,
-            arguments,
-            input_names=inputs,
-            output_names=outputs,
-            dynamic_shapes=shapes,
-            opset_version=_OPSET,
-            dynamo=True,
-            verbose=False,
-        )
+    for graph, inputs, input_names, output_names, name in (
+        (encoder, (source,), DECODER_INPUTS[:1], ENCODER_OUTPUTS, ENCODER_FILE),
+        (decoder, (source, last, position, *memory, *past), DECODER_INPUTS, DECODER_OUTPUTS, DECODER_FILE),
+    ):
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            program = torch.onnx.export(
+                graph,
+                inputs,
+                input_names=input_names,
+                output_names=output_names,
+                dynamic_shapes=tuple(shapes[: len(inputs)]),
+                opset_version=_OPSET,
+                dynamo=True,
+                verbose=False,
+            )
         assert program is not None
-        program.save(str(path), external_data=False)
+        program.save(str(out / name), external_data=False)
+    loaded.vocabulary.save(out)
 
 
 class OnnxBackend(SubwordTokenizer):
