@@ -26,6 +26,7 @@ from dragoman.runtime.console import Report
 from dragoman.runtime.files import make_folder, not_saved, settle
 
 _STATES_KEPT, _DIGITS = 2, 16
+_MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as an improvement
 _LOCK_SECONDS = 5.0  # that a run which was just told to stop may still hold its folder
 _LIMITS = ["max_minutes", "max_steps", "max_epochs"]
 # These do not change what a run learns: its text is identified by content.
@@ -94,6 +95,18 @@ class Progress:
         """Search for the best model anew."""
         self.best_score, self.best_loss, self.lowest_loss = -math.inf, math.inf, math.inf
         self.stale, self.validated, self.finished = 0, -1, False
+
+    def count_validation(self, loss: float, better: bool) -> None:
+        """Note a validation of this step, its loss, and whether its model is the best so far."""
+        self.validated = self.step
+        if better:
+            self.best_step, self.stale = self.step, 0
+        elif self.best_score < _MIN_SCORE_FOR_PATIENCE and loss < self.lowest_loss:
+            self.stale = 0  # no score worth the name yet, but the model learns
+        else:
+            self.stale += 1
+        self.lowest_loss = min(self.lowest_loss, loss)
+        self.losses, self.norms, self.skipped_since = [], [], 0
 
     def apply_changes(self, before: dict[str, Any], config: TrainConfig, new_text: bool, new_valid: bool) -> None:
         """Forget what is meaningless with the settings and texts that the run resumes with.

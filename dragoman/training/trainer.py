@@ -30,6 +30,7 @@ from dragoman.checkpoint import (
     list_checkpoints,
     put_weights,
     save_weights,
+    with_plain_keys,
 )
 from dragoman.config import DragomanError, TrainConfig, UnreadableError
 from dragoman.runtime.allocator import (
@@ -52,7 +53,6 @@ from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.validation import Validate, Validation, Validator
 
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run stops
-_MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as an improvement
 _SIGNAL_ECHO_SECONDS = 1.0
 _STEPS_BETWEEN_TRIMS = 50  # of fragmented memory
 _STEPS_TO_KNOW_THE_RATE = 20
@@ -251,21 +251,13 @@ class Trainer:
         progress = self.progress
         with self.stepper.average.in_use():
             measured = self._measure()
-            progress.validated = progress.step
             if self.processes.first:
                 save_weights(dict(self.model.named_parameters()), checkpoint_path(self.out, progress.step))
                 for old in list_checkpoints(self.out)[: -self.config.validation.keep_last]:
                     old.unlink()
             if better := self._rank(measured.scores) > progress.best:
                 self._keep(measured.scores, f"step {progress.step:,}")
-        if better:
-            progress.best_step, progress.stale = progress.step, 0
-        elif progress.best_score < _MIN_SCORE_FOR_PATIENCE and measured.scores["loss"] < progress.lowest_loss:
-            progress.stale = 0  # no score worth the name yet, but the model learns
-        else:
-            progress.stale += 1
-        progress.lowest_loss = min(progress.lowest_loss, measured.scores["loss"])
-        progress.losses, progress.norms, progress.skipped_since = [], [], 0
+        progress.count_validation(measured.scores["loss"], better)
         self._save_state()
 
     def _measure(self, name: str = "") -> Validation:
@@ -381,9 +373,10 @@ class Trainer:
         put_weights(self.model, weights, self.out / CHECKPOINTS)
         self.stepper.restore(state["optimizer"])
         self.stepper.average.restore(state.get("average", []))
-        before, now = state["facts"], self.folder.direction.facts
-        longest = {name: max(before[name], now.get(name, 0)) for name in [LONGEST_FACT] if name in before}
-        self.folder = self.folder.with_facts(before | now | longest)
+        before, now = with_plain_keys(state["facts"]), self.folder.direction.facts
+        if LONGEST_FACT in before:  # of a fine-tuned model it includes the parent's text
+            now = now | {LONGEST_FACT: max(before[LONGEST_FACT], now.get(LONGEST_FACT, 0))}
+        self.folder = self.folder.with_facts(before | now)
         self._kept_scores = state["kept_scores"]
         self.validator.observations = [Observation.restore(observation) for observation in state["observations"]]
         new_valid = state.get("validation text") not in (None, valid)

@@ -80,7 +80,9 @@ def test_a_reference_is_the_line_of_what_it_names() -> None:
     assert line_of("dragoman.config:ModelConfig.d_model").lstrip().startswith("d_model: int")
     assert line_of("dragoman.config:PRESETS").startswith("PRESETS")
     assert line_of("dragoman.model.attention:MultiHeadAttention.__init__ @ self.key = ").lstrip().startswith("self.key")
-    assert line_of("tests/docs/test_docs.py::test_a_reference_is_the_line_of_what_it_names").startswith("def test_a_ref")
+    assert line_of("tests/docs/test_docs.py::test_a_reference_is_the_line_of_what_it_names").startswith(
+        "def test_a_ref"
+    )
     assert symbols.resolve("dragoman.model").file == "dragoman/model/__init__.py"
 
 

@@ -209,7 +209,7 @@ def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
     os.killpg(process.pid, number)  # as a terminal does: to the launcher and to every process
     said = process.communicate(timeout=90)[1]
     assert process.returncode != 0
-    assert len(re.findall(r"stopped after step \d+; run the same command again", said)) == 1, said
+    assert len(re.findall(r"stopped after step \d+; the same command resumes the run", said)) == 1, said
     finish(start(text, tmp_path / "stopped", "--max-steps", 150, processes=2))
     assert records(tmp_path / "steady") == records(tmp_path / "stopped")
     assert same(kept(tmp_path / "steady"), kept(tmp_path / "stopped"))

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from dragoman import train as train_module
 from dragoman.cli.main import main
-from dragoman.corpus_check.cleaning import clean_text
-from dragoman.model.transformer import Transformer
-from dragoman.text.preprocess import prepare_text
-from tests.training.small_runs import configure, hold, records, same, write_corpus
+from tests.training.small_runs import records, same, write_corpus
 
 from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
 
@@ -81,21 +75,6 @@ def test_a_parent_that_is_none_leaves_no_folder(
 
 
 # ---- one run in a folder
-
-
-def test_a_folder_in_use_is_refused_in_one_sentence_until_its_run_is_gone(
-    text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
-    out = tmp_path / "run"
-    process = hold(out)
-    try:
-        message = complaint(run(text, out, "--max-steps", 1))
-        assert f"{out}: another process is training in this folder" in message
-        assert not (out / "data").exists()
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert run(text, out, "--max-steps", 1).code == 0
 
 
 # ---- what is said
@@ -202,19 +181,6 @@ def test_the_same_text_under_another_name_and_date_is_the_same(begun: Path, run:
     assert records(straight, "train/") == records(begun / "run", "train/")
 
 
-def test_the_first_weights_depend_on_the_seed_and_on_nothing_else(text: Path, tmp_path: Path) -> None:
-    config = configure(text, str(tmp_path / "run"))
-    prepared = prepare_text(config, clean_text)
-
-    def weights(seed: int) -> dict[str, torch.Tensor]:
-        torch.rand(seed + 7)
-        model: Transformer = train_module._initial_model(replace(config, seed=seed), prepared, None).model
-        return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-    assert same(weights(1), weights(1))
-    assert not same(weights(1), weights(2))
-
-
 def test_what_is_known_of_the_text_is_written_down(text: Path, parent: Path) -> None:
     facts = facts_of(parent)
     assert facts["training_pairs"] == 320
@@ -223,16 +189,3 @@ def test_what_is_known_of_the_text_is_written_down(text: Path, parent: Path) -> 
     store = json.loads((parent / "data" / "train" / "store.json").read_text())["report"]
     assert facts["training_text_sha256"] == store["fingerprint"]
     assert 1 < facts["longest_training_side"] <= 40
-
-
-def test_a_folder_that_no_run_has_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out"
-    (out / "data").mkdir(parents=True)
-    (out / "data" / "precious").write_text("mine")
-    (out / "README.md").write_text("my project")
-    for extra in ([], ["--restart", "true"]):
-        arguments = ["--source", "en", "--target", "fr", "--train", "x", "--out", str(out), *extra]
-        assert main(["train", *arguments]) == 1
-        assert "contains" in capsys.readouterr().err
-    assert (out / "data" / "precious").read_text() == "mine"
-    assert (out / "README.md").read_text() == "my project"
