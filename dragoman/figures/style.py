@@ -1,4 +1,4 @@
-"""How the figures look: colours, letters, tables of coloured cells.
+"""What a picture is, and how all of them look: colours, letters, tables of coloured cells.
 
 Nothing here touches pyplot or changes Matplotlib's settings permanently: `styled` sets them for a while.
 """

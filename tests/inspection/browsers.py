@@ -36,7 +36,6 @@ ARGUMENTS = (
 )
 SCRIPTS = ["我妈妈在花园里看书。", "أمي تقرأ كتابا في الحديقة.", "אמא שלי קוראת ספר בגינה."]
 SENTENCE = "the old dog sees a green bird"
-LAYERS = {"encoder": 2, "decoder": 3}
 HEADS = 4
 MEAN = -1
 BLOCKS = {
@@ -54,7 +53,7 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-def build(layers: dict[str, int] = LAYERS) -> Translator:
+def build(encoder_layers: int = 2, decoder_layers: int = 3) -> Translator:
     """A translator with random weights, sharp enough for its heads to look at different things."""
     torch.manual_seed(3)
     reverse = [line[::-1] for line in LINES]
@@ -63,8 +62,8 @@ def build(layers: dict[str, int] = LAYERS) -> Translator:
         d_model=32,
         d_ff=64,
         num_heads=HEADS,
-        num_encoder_layers=layers["encoder"],
-        num_decoder_layers=layers["decoder"],
+        num_encoder_layers=encoder_layers,
+        num_decoder_layers=decoder_layers,
         max_length=256,
         source_vocab_size=len(vocabulary.source),
         target_vocab_size=len(vocabulary.target),

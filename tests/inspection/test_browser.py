@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.config import SearchConfig
+from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 
 from .browsers import (
+    ARGUMENTS,
     BLOCKS,
+    BROWSERS,
     HEADS,
     MEAN,
     PRECISE,
@@ -31,11 +35,13 @@ from .browsers import (
     complaints,
     expected,
     lit,
+    missing,
     overflow,
     readout,
     show,
     shown_map,
     wait,
+    webdriver,
 )
 
 pytestmark = pytest.mark.slow
@@ -43,11 +49,50 @@ pytestmark = pytest.mark.slow
 HOSTILE = "<script>window.hacked=1</script> </script><img src=x onerror=window.hacked=1> \"' &lt; <!-- \u202e"
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    if webdriver is None:
+        missing("selenium is not installed; pip install 'dragoman[dev]'")
+    if program is None or driver is None:
+        missing("there is no chromium or google-chrome with its chromedriver on the path")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for argument in ARGUMENTS:
+        options.add_argument(argument)
+    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield running
+    running.quit()
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return build()
+
+
+@pytest.fixture(scope="module")
+def inspection(translator: Translator) -> Inspection:
+    return inspect(translator, SENTENCE, SearchConfig(max_length=5), translation=SENTENCE[::-1])
+
+
+@pytest.fixture(scope="module")
+def weights(translator: Translator) -> dict[str, Tensor]:
+    """An explicit forward pass: each block's weights by name, (H, T, S)."""
+    (source,) = translator.vocabulary.source.encode([SENTENCE])
+    (target,) = translator.vocabulary.target.encode([SENTENCE[::-1]])
+    maps: dict[str, Tensor] = {}
+    with torch.no_grad():
+        translator.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]), maps)
+    return {name: block[0] for name, block in maps.items()}
+
+
 def test_it_opens_from_disk_without_a_word_of_complaint(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
     complaints(browser)
     for translation in (
         inspection,
-        inspect(build({"encoder": 1, "decoder": 1}), "cat", SearchConfig(beam=1, max_length=2)),
+        inspect(build(1, 1), "cat", SearchConfig(beam=1, max_length=2)),
     ):
         show(browser, translation.to_html(), tmp_path)
         assert complaints(browser) == []
