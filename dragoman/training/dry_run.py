@@ -44,12 +44,7 @@ def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> No
     """Find out in which pieces the largest batches fit in memory, and set stepper.piece_tokens.
 
     On a GPU the batch is tried, because a GPU refuses what it can't hold. On a CPU the system would rather kill the
-    process, so the need is estimated from a part of the batch first.
-
-    Args:
-        stepper: of the run, before its first step.
-        batches: the largest ones of the run.
-        report: receives a line if batches have to be cut.
+    process, so the need is estimated from a part of the batch first. Batches that have to be cut are reported.
 
     Raises:
         DragomanError: memory is too small for a single sentence.
@@ -170,12 +165,7 @@ class SyntheticText:
 def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> list[str]:
     """Make some steps of a run on a model that nobody keeps, and describe in lines what the run will take.
 
-    Args:
-        config: the run.
-        shape: of its model, with the sizes of the vocabularies.
-        text: the training text.
-        device: to train on.
-        report: receives lines about the progress, and if memory is short.
+    The shape is that of the run's model, with the sizes of the vocabularies.
 
     Raises:
         DragomanError: memory is too small for a single sentence.

@@ -81,13 +81,7 @@ class Recorder:
             self._write_events({"step": step, **values})
 
     def show(self, step: int, status: str, done: float) -> None:
-        """Show a step: on the live display, or as a line every few seconds.
-
-        Args:
-            step: its number.
-            status: loss, speed, ….
-            done: part of the run that is done, 0 to 1; 0 if the run has no limit.
-        """
+        """Show a step, and which part of the run is done (0 to 1; 0 if the run has no limit)."""
         if self._folder is None:
             return
         if self._live:

@@ -109,13 +109,9 @@ class Progress:
         self.losses, self.norms, self.skipped_since = [], [], 0
 
     def apply_changes(self, before: dict[str, Any], config: TrainConfig, new_text: bool, new_valid: bool) -> None:
-        """Forget what is meaningless with the settings and texts that the run resumes with.
+        """Forget what is meaningless with the settings, the training and the validation text that the run resumes with.
 
-        Args:
-            before: settings of the run until now (asdict of a TrainConfig).
-            config: its settings from now on.
-            new_text: the training text has changed.
-            new_valid: the validation text has changed.
+        before is asdict of the TrainConfig until now.
         """
         changed = {change.split(" was ")[0] for change in differences(before, asdict(config))}
         groups = {name.split(".")[0] for name in changed}
@@ -187,11 +183,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
 
 
 def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, Any] | None:
-    """Load the newest intact state of a run; None if nothing was saved.
-
-    Args:
-        folder: of the run.
-        report: receives a line for each damaged state.
+    """Load the newest intact state of a run, and report those that are damaged; None if nothing was saved.
 
     Raises:
         DragomanError: all of them are damaged.
@@ -244,13 +236,8 @@ def _load(path: Path) -> dict[str, Any]:
 def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
     """List in words what a run resumes with that it did not start with, where that makes a different model.
 
-    A higher limit does so if the schedule falls towards the end of the run.
-
-    Args:
-        state: of the saved run.
-        identity: of the requested model (ModelFolder.identity).
-        config: of the requested run.
-        text: fingerprint of its training text.
+    A higher limit does so if the schedule falls towards the end of the run. The identity is ModelFolder.identity of the
+    requested model, text the fingerprint of its training text.
 
     Raises:
         DragomanError: this is not the saved run, and the changes are not accepted.

@@ -74,9 +74,7 @@ class Stepper:
     def gradients(self, step: StepBatches, report: Report) -> tuple[float, float]:
         """Compute the clipped gradient of a step and leave it in the parameters.
 
-        Args:
-            step: what this process has to compute.
-            report: receives a line if memory runs out and batches are cut into pieces from now on.
+        If memory runs out, batches are cut into pieces from now on, and that is reported.
 
         Returns:
             This process's part of the loss, in nats per target token of the whole step; and the norm of the whole

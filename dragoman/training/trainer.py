@@ -71,14 +71,9 @@ class Trainer:
         validate: Validate,
         processes: Processes = Processes(),  # noqa: B008 (a frozen value)
     ) -> None:
-        """Set up a run, or resume the one in config.out.
+        """Set up a run, or resume the one in config.out; the folder's model is on the device to train on.
 
-        Args:
-            config: the run.
-            folder: the model to train, on the device to train on.
-            text: the training and validation text.
-            validate: translates the validation text.
-            processes: that share the work, each with its own Trainer.
+        Several processes have a Trainer each.
 
         Raises:
             DragomanError: the saved state is damaged, or belongs to a run with other settings, text or model.
