@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "dragoman"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FUNCTION = 50
-MOST_LINES = 20_850
+MOST_LINES = 16_800
 """Of the whole package; may only go down."""
 COUNTED = [("package", FILES), ("tests", sorted((ROOT / "tests").rglob("*.py")))]
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
@@ -66,8 +66,7 @@ def public_definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.Class
             yield node
             if isinstance(node, ast.ClassDef):
                 for member in node.body:
-                    special = getattr(member, "name", "_") in ("__init__", "__call__")
-                    if isinstance(member, ast.FunctionDef) and (special or not member.name.startswith("_")):
+                    if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
                         yield member
 
 
