@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -31,12 +31,32 @@ class Side:
     def __init__(self, lines: Sequence[str]) -> None:
         """Keep lines that have no line feed in them."""
         self.lines = lines
-        self.lengths: Rows = np.fromiter(map(len, lines), np.intp, len(lines))
-        self.text = "".join(f"{line[:MOST_EXAMINED]}\n" for line in lines)
-        self.ascii = self.text.isascii()
-        self.sizes = np.minimum(self.lengths, MOST_EXAMINED) + 1
+
+    @cached_property
+    def lengths(self) -> Rows:
+        """Characters of each line."""
+        return np.fromiter(map(len, self.lines), np.intp, len(self.lines))
+
+    @cached_property
+    def sizes(self) -> Rows:
         """Characters of each line in the text, with its line feed."""
-        self.starts: Rows = np.cumsum(self.sizes) - self.sizes
+        return np.minimum(self.lengths, MOST_EXAMINED) + 1
+
+    @cached_property
+    def starts(self) -> Rows:
+        """Where each line begins in the text."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def text(self) -> str:
+        """The beginnings of the lines with a line feed after each."""
+        long = len(self.lines) and self.lengths.max() > MOST_EXAMINED
+        return "\n".join([*([line[:MOST_EXAMINED] for line in self.lines] if long else self.lines), ""])
+
+    @cached_property
+    def ascii(self) -> bool:
+        """Whether the text has no other characters than ASCII."""
+        return self.text.isascii()
 
     @cached_property
     def is_nfc(self) -> bool:
@@ -61,7 +81,7 @@ class Side:
 class Block:
     """Consecutive pairs of a corpus."""
 
-    def __init__(self, corpus: Corpus, start: int, pairs: Sequence[Pair], unreadable: Container[int] = ()) -> None:
+    def __init__(self, corpus: Corpus, start: int, pairs: Sequence[Pair], unreadable: Collection[int] = ()) -> None:
         """Keep the pairs.
 
         Args:
@@ -72,10 +92,10 @@ class Block:
         """
         self.corpus, self.start = corpus, start
         self.sides = Side([source for source, _ in pairs]), Side([target for _, target in pairs])
-        self.readable: Mask = np.array([start + row not in unreadable for row in range(len(pairs))], np.bool_)
+        self.unreadable = [row for row in range(len(pairs)) if start + row in unreadable] if unreadable else []
 
     def __len__(self) -> int:
-        return len(self.readable)
+        return len(self.sides[0].lines)
 
     @cached_property
     def stripped(self) -> tuple[list[str], list[str]]:
@@ -97,7 +117,7 @@ class Block:
         return Example(str(path), self.start + sighting.row + 1, texts, sighting.remark)
 
 
-def in_blocks(corpus: Corpus, pairs: Iterable[Pair], unreadable: Container[int] = ()) -> Iterator[Block]:
+def in_blocks(corpus: Corpus, pairs: Iterable[Pair], unreadable: Collection[int] = ()) -> Iterator[Block]:
     """Yield the pairs of a corpus in blocks; arguments as for Block."""
     start, size, block = 0, 0, list[Pair]()
     for pair in pairs:

@@ -59,8 +59,8 @@ def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the indices of all keys that occurred before, in order, and for each the index of the first one."""
     order = np.argsort(keys, kind="stable")
     order = order[np.searchsorted(keys, 1, sorter=order) :]
-    fresh = np.ones(len(order), np.bool_)
-    fresh[1:] = keys[order[1:]] != keys[order[:-1]]
+    ordered, fresh = keys[order], np.ones(len(order), np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
     later, first = order[~fresh], order[fresh][np.cumsum(fresh)[~fresh] - 1]
     by_place = np.argsort(later)
     return later[by_place], first[by_place]

@@ -29,7 +29,7 @@ _MIN_SPREAD = 0.1  # standard deviation of log-lengths in a window that says som
 _USUAL_QUANTILE = 0.95  # of the windows, which shows how well lines correlate that belong together
 _MIN_WINDOWS = 4  # to say what is usual
 
-Lengths = NDArray[np.float64]
+Lengths = NDArray[np.float32]
 """Logarithms of the lengths of both sides, (2, n)."""
 
 
@@ -68,7 +68,7 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
         source: characters of each source line, (n,).
         target: the same of the target lines, (n,).
     """
-    lengths = np.log1p(np.stack((source, target)).astype(np.float64))
+    lengths = np.log1p(np.stack((source, target)), dtype=np.float32)
     count = lengths.shape[1]
     edges = [*range(0, max(count // WINDOW, 1) * WINDOW, WINDOW), count]  # the last window takes the rest
     slips: list[Slip] = []
@@ -158,11 +158,11 @@ def _shifted(lengths: Lengths, shift: int) -> Lengths:
     return np.stack((lengths[0, max(-shift, 0) :][:count], lengths[1, max(shift, 0) :][:count]))
 
 
-def _gains(lengths: Lengths, shift: int) -> NDArray[np.float64]:
+def _gains(lengths: Lengths, shift: int) -> Lengths:
     """How much better the lengths of each pair agree after a shift, (n,); 0 where there is no partner."""
     typical = np.median(lengths[1] - lengths[0])
     moved, start = _shifted(lengths, shift), max(-shift, 0)
-    gains = np.zeros(lengths.shape[1])
+    gains = np.zeros(lengths.shape[1], np.float32)
     part = slice(start, start + moved.shape[1])
     gains[part] = np.abs(lengths[1] - lengths[0] - typical)[part] - np.abs(moved[1] - moved[0] - typical)
     return gains

@@ -66,7 +66,9 @@ def check_pairs(block: Block, usual: Usual) -> Iterator[Sighting]:
 
 def find_empty(block: Block) -> Iterator[Sighting]:
     """Find pairs without text on one side or both."""
-    for row in np.flatnonzero(~block.has_text & block.readable).tolist():
+    empty = ~block.has_text
+    empty[block.unreadable] = False
+    for row in np.flatnonzero(empty).tolist():
         missing = [name for name, lines in zip(("source", "target"), block.stripped, strict=True) if not lines[row]]
         yield Sighting("empty side", row, remark=f"no {' and no '.join(missing)}")
 
