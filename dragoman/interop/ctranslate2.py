@@ -44,7 +44,8 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(out))
-    loaded.vocabulary.save(out)
+    for name, content in loaded.vocabulary.files().items():  # not save, which removes target_vocabulary.json
+        (out / name).write_bytes(content)
 
 
 def specification(specs: Any, loaded: ModelFolder) -> Any:

@@ -56,10 +56,8 @@ def change_settings(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("separate", "changes"),
     [
-        (True, {}),
         (False, {"scale_embedding": False}),
         (True, {"tie_word_embeddings": False}),
-        (False, {"activation_function": "relu"}),
     ],
 )
 def test_probabilities_are_those_of_transformers(separate: bool, changes: dict[str, Any], tmp_path: Path) -> None:

@@ -163,15 +163,10 @@ def test_an_exported_folder_with_a_file_of_another_model_is_refused(
     (model.parent / "text").write_text("a\n")
     words = ["translate", str(out), str(model.parent / "text")]
     assert main(words) == 0
-    for name in ("sentencepiece.model", "shared_vocabulary.json", "model.bin"):
-        right = (out / name).read_bytes()
-        (out / name).write_bytes(right + b"\0")
-        assert main(words) == 1
-        assert f"{name}: damaged, or of another model" in capsys.readouterr().err
-        (out / name).write_bytes(right)
-    (out / "sentencepiece.model").unlink()
+    with (out / "shared_vocabulary.json").open("ab") as file:
+        file.write(b"\0")
     assert main(words) == 1
-    assert "sentencepiece.model: no such file; export the model again" in capsys.readouterr().err
+    assert "shared_vocabulary.json: damaged, or of another model" in capsys.readouterr().err
 
 
 def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
