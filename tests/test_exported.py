@@ -14,7 +14,7 @@ from tests.small_models import small_model
 
 
 def test_a_description_comes_back(tmp_path: Path) -> None:
-    loaded = small_model(norm="pre", softmax_bias=True)
+    loaded = small_model()
     (tmp_path / EXPORT_FILE).write_bytes(describe(loaded, "onnx"))
     found = read_description(tmp_path)
     assert (found.target, found.direction, found.config) == ("onnx", loaded.direction, loaded.model.config)

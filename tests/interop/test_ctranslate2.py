@@ -32,7 +32,7 @@ def exported(loaded: ModelFolder, folder: Path, quantization: str = "float32") -
     "settings",
     [
         {},
-        {"positions": "halves", "activation": "gelu", "tie_softmax": False, "layer_norm_eps": 1e-2},
+        {"positions": "halves", "tie_softmax": False, "softmax_bias": True, "activation": "gelu"},
         {"norm": "pre", "positions": "learned", "activation": "swish", "joint": False, "softmax_bias": True},
         {"norm": "pre", "share_embeddings": False, "layer_norm_eps": 1e-2},
     ],

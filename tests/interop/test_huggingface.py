@@ -34,7 +34,6 @@ def logits(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
         {},
         {"positions": "halves", "tie_softmax": False, "softmax_bias": True, "activation": "gelu"},
         {"share_embeddings": False, "softmax_bias": True, "activation": "swish"},
-        {"joint": False, "tie_softmax": False},
         {"joint": False, "positions": "halves"},
     ],
     ids=str,

@@ -45,7 +45,7 @@ def test_the_graphs_answer_alike(exported: tuple[ModelFolder, Path]) -> None:
 @pytest.mark.parametrize(
     ("joint", "settings"),
     [
-        (False, {"norm": "pre", "positions": "learned", "activation": "swish"}),
+        (False, {"norm": "pre", "positions": "learned", "activation": "swish", "softmax_bias": True}),
         (True, {"positions": "halves", "activation": "gelu", "tie_softmax": False, "softmax_bias": True}),
     ],
 )

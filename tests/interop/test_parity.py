@@ -131,12 +131,12 @@ def quantized(noise: float = 0.0, tokens: int = 0) -> Parity:
     """Against what the model has learnt, so that BLEU tells something."""
     loaded, other = small_model(), Mirror(noise=noise, tokens=tokens)
     other.exact = False
-    sample = Sample(LINES[:20], TARGETS[:20], "lines")
+    sample = Sample(LINES[:12], TARGETS[:12], "lines")
     return prove(Engine(loaded.model, CPU, autocast=False), loaded.vocabulary, other, sample, "en")
 
 
 def test_a_quantized_model_may_differ_but_not_lose_its_bleu() -> None:
-    little, much = quantized(noise=0.1), quantized(noise=0.1, tokens=20)
+    little, much = quantized(noise=0.1), quantized(noise=0.1, tokens=12)
     assert little.passed
     assert little.bleu["4"][0] > 10.0
     assert not much.passed
@@ -145,7 +145,7 @@ def test_a_quantized_model_may_differ_but_not_lose_its_bleu() -> None:
     assert len(much.examples) == 3
     assert quantized(noise=4.5).passed
     wrong = quantized(noise=5.5)
-    assert wrong.identical == {"1": 20, "4": 20}
+    assert wrong.identical == {"1": 12, "4": 12}
     assert not wrong.passed, "its numbers are wrong"
 
 
