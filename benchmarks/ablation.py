@@ -1,12 +1,11 @@
-"""What helps with little text: one or two changes at a time, judged on the validation text alone.
+"""Settings for small texts: one or two changes at a time, judged on the validation text alone.
 
     python benchmarks/ablation.py DATA [--only NAME ...] [--steps N] [--seed N] [--at-once N] [--work DIR]
 
 DATA is the folder with train and val of Multi30k (raw, .en and .de); English to German, preset small. Each variant is
-trained for as many steps, and scored on val at beam 5; the test text has no part in this. So many runs are made at the
-same time, one thread each, and those that were stopped go on where they were; minutes are of processor time. For some
-of them the search's length penalty is varied, too. Prints the table, and stores it with all that has finished in
-benchmarks/results/ablation.json.
+trained for the same number of steps and scored on val at beam 5; the test text is not used. Some runs are made at the
+same time, with one thread each. Interrupted runs resume; minutes are of processor time. For some variants the search's
+length penalty is also varied. Prints the table, and stores all finished results in benchmarks/results/ablation.json.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def is_ablation(record: dict[str, Any]) -> bool:
 def ablation_table(record: dict[str, Any]) -> str:
     """A row for each run, in Markdown."""
     settings, rows = record["ablation"], record["result"]
-    head = ["variant", "steps", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "on", "options"]
+    head = ["variant", "steps", "seed", "validation BLEU", "chrF2++", "loss", "minutes", "processor", "options"]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     signature = ""
     for name, runs in rows.items():
@@ -168,14 +167,14 @@ def ablation_table(record: dict[str, Any]) -> str:
             lines.append(f"| {name} | {run} | {figures} | {minutes} | {row['processor']} | {options} |")
             signature = row["signature"]
     common = (
-        f"`{settings['train']}`, {settings['at once']} runs at the same time with a thread each, minutes of processor "
-        f"time where the run was not interrupted; beam 5. The loss is in nats a subword, and can't be compared between "
-        f"different subwords. BLEU: {signature}."
+        f"`{settings['train']}`; beam 5. {settings['at once']} runs at a time, with one thread each; minutes are of "
+        f"processor time and are left out if the run was interrupted. The loss is in nats per subword and can't be "
+        f"compared between different subwords. BLEU: {signature}."
     )
     if any(len({row["seed"] for row in runs}) > 1 for runs in rows.values()):
-        common += " Rows that differ in nothing but the seed show what chance does."
+        common += " Rows that differ only in the seed show the effect of chance."
     else:
-        common += " One seed each: how much of a difference is chance is not known."
+        common += " There is one seed for each, so it is unknown how much of a difference is chance."
     return f"{common}\n\n" + "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The tables of exported models beside Dragoman, in Markdown."""
+"""The tables that compare exported models with Dragoman, in Markdown."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ _GRID, _TRAINED = "every kind of model", "trained model"
 
 
 def is_exports(record: Record) -> bool:
-    """Whether a results file holds them."""
+    """Whether a results file compares exported models."""
     return _GRID in record["result"]
 
 
 def exports_tables(record: Record) -> str:
-    """All tables of a results file: a trained model, and the kinds of models."""
+    """Return all tables of a results file: of a trained model, and of all kinds of models."""
     result = record["result"]
     model = result["of the trained model"]
     engines, back = result["default search, PyTorch and CTranslate2"], result["to Hugging Face and back"]
     return "\n\n".join(
         [
             f"A trained model ({model['parameters']:,} parameters, {model['training_pairs']:,} pairs, "
-            f"{model['steps']:,} steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}; "
-            f"without a length penalty, tokens are compared.",
+            f"{model['steps']:,} steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}. "
+            f"Translations are compared by tokens, without a length penalty.",
             _table(_trained(result[_TRAINED])),
-            f"With the default search and its length penalty, PyTorch and CTranslate2 translate "
-            f"{engines['equal lines']} lines alike; BLEU {engines['BLEU'][0]:.2f} and {engines['BLEU'][1]:.2f}. To "
-            f"Hugging Face and back: {back['equal lines']} lines alike, logits within "
-            f"{back['largest difference of logits']:.1e}.",
-            "Small models of every kind that a target takes: activation relu, gelu and swish; vocabularies joint or "
-            "separate; embeddings and softmax tied or not. All passed: the translations that are not identical "
-            "had no end on either side, or were decided by a tie."
+            f"With the default search, which has a length penalty, PyTorch and CTranslate2 give the same translation "
+            f"for {engines['equal lines']} lines; BLEU is {engines['BLEU'][0]:.2f} and {engines['BLEU'][1]:.2f}. After "
+            f"an export to Hugging Face and an import, {back['equal lines']} lines are the same, and logits differ "
+            f"by at most {back['largest difference of logits']:.1e}.",
+            "Small models of every kind that a target supports: activation relu, gelu or swish; vocabularies joint or "
+            "separate; embeddings and softmax tied or not. All passed: where translations differ, they had no end on "
+            "both sides, or a tie decided."
             if all(cell["passed"] == cell["kinds"] for cells in result[_GRID].values() for cell in cells.values())
-            else "Small models of every kind that a target takes; not all passed.",
+            else "Small models of every kind that a target supports; not all passed.",
             _table(_kinds(result[_GRID])),
         ]
     )

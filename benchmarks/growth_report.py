@@ -1,4 +1,4 @@
-"""The tables of how cost grows, and of other processors."""
+"""The tables of growing cost and of other processors, in Markdown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Record = dict[str, Any]
 
 
 def is_growth(record: Record) -> bool:
-    """Whether a results file says how cost grows."""
+    """Whether a results file measures how cost grows."""
     return {"decoding", "text", "start"} <= record["result"].keys()
 
 
 def growth_tables(record: Record) -> str:
-    """Decoding by length, preparing by pairs, the parts of the start."""
+    """Return the tables: decoding by length, preparing by pairs, and the time to start."""
     decoding, text, start = (record["result"][name] for name in ("decoding", "text", "start"))
     ways = ("with_cache", "without_cache")
     by_length = [decoding[f"milliseconds_a_subword_{way}"] for way in ways]
@@ -24,19 +24,19 @@ def growth_tables(record: Record) -> str:
     ]
     ranges = [f"{min(map(int, known))} to {max(map(int, known))}" for known in by_length]
     powers = [f"{power} ({lengths_known})" for power, lengths_known in zip(growth, ranges, strict=True)]
-    lengths.append(["total time ~ length to the power of (between the lengths)", *powers])
+    lengths.append(["exponent of total time in length (measured between)", *powers])
     sizes = [_size_row(name, row) for name, row in text.items() if isinstance(row, dict)]
-    seconds = [*start["seconds_of"].items(), ("the command, all in all", start["seconds_to_first_translation"])]
+    seconds = [*start["seconds_of"].items(), ("the whole command", start["seconds_to_first_translation"])]
     return "\n\n".join(
         [
-            f"**Milliseconds a subword**, {decoding['sentences_at_once']} sentences at once, beam {decoding['beam']}, "
-            f"{decoding['precision']}",
+            f"**Milliseconds per subword**, {decoding['sentences_at_once']} sentences at once, beam "
+            f"{decoding['beam']}, {decoding['precision']}",
             _table(["subwords", "with the cache", "whole prefixes"], lengths),
             f"**Preparing text**, preset {text['preset']}, {text['steps']} steps",
             _table(
-                ["text", "seconds", "µs a pair", "peak MiB preparing", "peak MiB training", "seconds a step"], sizes
+                ["text", "seconds", "µs per pair", "peak MiB preparing", "peak MiB training", "seconds per step"], sizes
             ),
-            "**From the command to the first translated line**",
+            "**Time from the command to the first translated line**",
             _table(["", "seconds"], [[name, f"{value:.2f}"] for name, value in seconds]),
         ]
     )
@@ -54,7 +54,7 @@ def is_processors(record: Record) -> bool:
 
 
 def processors_table(record: Record) -> str:
-    """A row for each processor that was played."""
+    """Return a row for each emulated processor."""
     result = record["result"]
     rows = []
     for name, row in result.items():
@@ -64,10 +64,10 @@ def processors_table(record: Record) -> str:
             right = "yes" if all(row["auto_was_faster"].values()) else "no"
             rows.append([name, *figures, row["auto"], f"{row['milliseconds_to_choose']:.0f}", right])
     head = ["instructions up to", "training fp32", "training bf16", "translating fp32", "translating bf16"]
-    head += ["`auto` takes", "ms to choose", "the faster one"]
+    head += ["`auto` chooses", "ms to choose", "chose the faster"]
     return (
-        f"{result['threads']} threads, preset {result['preset']}; training in target tokens a second, translating in "
-        f"sentences of {result['length']} subwords a second.\n\n" + _table(head, rows)
+        f"{result['threads']} threads, preset {result['preset']}; training in target tokens per second, translating in "
+        f"sentences of {result['length']} subwords per second.\n\n" + _table(head, rows)
     )
 
 

@@ -1,4 +1,4 @@
-"""The few figures that the README shows, from those that were measured side by side."""
+"""The figures in the README, from the comparisons with other toolkits."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CALLED |= {"annotated": "The Annotated Transformer"}
 
 
 def headline(results: Path = RESULTS) -> str:
-    """A Markdown table of training, translating, and of the minutes that runs take."""
+    """Return a Markdown table: training, translating, and the minutes of equally long runs."""
     rows = [*_training(_read(results, "speed-training")), *_translating(_read(results, "speed-decoding"))]
     rows += _minutes(_read(results, "time-to-quality"))
-    return "| | Dragoman | beside it |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return "| | Dragoman | comparison |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def scores(results: Path = RESULTS) -> str:
-    """A Markdown table of what the recipes reached."""
+    """Return a Markdown table of the recipes' scores."""
     rows = []
     for path in sorted(results.glob("recipe-*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -38,11 +38,11 @@ def scores(results: Path = RESULTS) -> str:
             metric += f" (chrF2 {chrf['mean']:.1f})"
         cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
         rows.append(f"| {' | '.join(cells)} |\n")
-    return "| recipe | mean ± standard deviation | | to compare with |\n|---|---:|---|---|\n" + "".join(rows)
+    return "| recipe | mean ± standard deviation | | for comparison |\n|---|---:|---|---|\n" + "".join(rows)
 
 
 def into_readme(readme: str, results: Path = RESULTS) -> str:
-    """The README with the tables between their marks."""
+    """Return the README with the tables between their marks."""
     for marks, table in ((FIGURES, headline(results)), (SCORES, scores(results))):
         begin, end = map(re.escape, marks)
         readme = re.sub(f"(?<={begin}).*?(?={end})", lambda _, table=table: table, readme, flags=re.DOTALL)
@@ -65,10 +65,10 @@ def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         others = {who: rate for who, rate in measured.items() if who[0] != _OURS}
         name, precision = max(others, key=others.__getitem__)
         yield (
-            f"training the shape of `{size}`, 8,000 subwords, in bf16: target tokens a second",
+            f"training a model of the shape of `{size}`, 8,000 subwords, bf16: target tokens per second",
             f"{own:,.0f}",
             f"{own / others[name, precision]:.1f} times {_CALLED[name]} in {precision}, the fastest of "
-            f"{len({peer for peer, _ in others})}",
+            f"{len({peer for peer, _ in others})} others",
         )
 
 
@@ -77,7 +77,7 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     own = measured[f"{_OURS} bf16"]["median"]
     engines = {name: row["median"] for name, row in measured.items() if name.startswith("ctranslate2 int8")}
     yield (
-        "translating at beam 4, in bf16: sentences a second",
+        "translating at beam 4, bf16: sentences per second",
         f"{own:,.0f}",
         f"{own / measured['marian bf16']['median']:.1f} times `generate` of transformers in bf16, "
         f"{own / max(engines.values()):.2f} times CTranslate2 in int8",
@@ -89,7 +89,7 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         for name in ("marian", "ctranslate2 int8")
     }
     yield (
-        "translating one sentence at a time at beam 4, in bf16: milliseconds each",
+        "translating one sentence at a time at beam 4, bf16: milliseconds per sentence",
         f"{measured[f'{_OURS} bf16']['median']:.0f}",
         "{:.0f} with `generate` of transformers in {}, ".format(*best["marian"])
         + "{:.0f} with CTranslate2 in {}".format(*best["ctranslate2 int8"]),

@@ -1,4 +1,4 @@
-"""The tables of time to quality: one for each length of the runs."""
+"""The tables of time to quality, one for each length of run, in Markdown."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ HEAD = ("", "minutes", "BLEU", "target", "times Dragoman's minutes")
 
 
 def is_time_to_quality(record: Record) -> bool:
-    """Whether a results file holds them."""
+    """Whether a results file compares time to quality."""
     return "minutes to BLEU" in record["result"]
 
 
 def title(steps: int, target: float) -> str:
-    """Above a table."""
+    """Return the title of a table."""
     return f"{target:g} BLEU, {steps:,} steps"
 
 
 def cells(row: Record, name: str, target: float) -> tuple[str, ...]:
-    """One row under HEAD; a target that was not reached says so."""
+    """Return one row under HEAD."""
     times = f"{row['times_dragoman']:.2f}" if "times_dragoman" in row else ""
     reached = "reached" if row["bleu"] >= target else "not reached"
     return (
@@ -33,18 +33,18 @@ def cells(row: Record, name: str, target: float) -> tuple[str, ...]:
 
 
 def quality_tables(record: Record) -> str:
-    """All tables of a results file in Markdown, after the settings and versions of what took part."""
+    """Return all tables of a results file, after the settings and versions."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
     settings = record["settings"]
     parts = [
         f"{settings['threads']} threads each; preset {settings['preset']}; {versions}; commit {record['commit']}.",
-        f"All make as many steps, on the same batches, with the same learning rates: Dragoman with "
-        f"`{settings['train']}`, "
-        f"the peers with their own models, first weights, loss and search, in one run each. Their minutes are those of "
-        f"their steps, and of preparing the text; saving and validating is Dragoman's alone, which keeps the best of "
-        f"its checkpoints. JoeyNMT also drops attention weights and inner activations. All are scored at beam "
-        f"{settings['beam']}, Dragoman with its length penalty, 0.6, the peers with {settings['length_penalty']:g}. A "
-        f"target is what Dragoman was to reach with so many steps; who reached more could have stopped earlier.",
+        f"All toolkits make the same number of steps on the same batches with the same learning rates, in one run "
+        f"each: Dragoman with `{settings['train']}`, the others with their own models, initial weights, loss and "
+        f"search. Minutes include preparing the text and, for Dragoman, saving and validating; only Dragoman keeps the "
+        f"best of its checkpoints. JoeyNMT also applies dropout to attention weights and inner activations. All are "
+        f"scored with a beam of {settings['beam']}; Dragoman with its length penalty, 0.6, the others with "
+        f"{settings['length_penalty']:g}. The target is the score that Dragoman was expected to reach in so many "
+        f"steps. A toolkit that scored higher could have stopped earlier.",
     ]
     for found in record["result"]["minutes to BLEU"]:
         parts.append(f"**{title(found['steps'], found['target'])}**")

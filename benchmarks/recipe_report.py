@@ -11,12 +11,12 @@ Record = dict[str, Any]
 
 
 def is_recipe(record: Record) -> bool:
-    """Whether a results file is that of a recipe."""
+    """Whether a results file is of a recipe."""
     return "recipe" in record
 
 
 def recipe_table(record: Record) -> str:
-    """A row for each run, and what all of them have in common."""
+    """Return a row for each run, after what all runs have in common."""
     result, recipe = record["result"], record["recipe"]
     first, names = result["runs"][0], list(result["scores"])
     search = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in first["search"].items())
@@ -28,12 +28,12 @@ def recipe_table(record: Record) -> str:
         "\n".join(_rows(result, names)),
     ]
     if recipe["published"]:
-        parts.append(f"To compare with: {recipe['published']}.")
+        parts.append(f"For comparison: {recipe['published']}.")
     return "\n\n".join(parts)
 
 
 def _rows(result: Record, names: list[str]) -> Iterator[str]:
-    head = ["seed", *(METRICS[name] for name in names), "kept", "steps in all", "minutes", "on", "weights (SHA-256)"]
+    head = ["seed", *(METRICS[name] for name in names), "kept", "steps", "minutes", "processor", "weights (SHA-256)"]
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
     for run in result["runs"]:

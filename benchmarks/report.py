@@ -1,4 +1,4 @@
-"""Write docs/results.md, and the README's figures, from what benchmarks/results holds; `make docs` calls it.
+"""Write docs/results.md, and the tables of the README, from benchmarks/results; `make docs` calls it.
 
 python benchmarks/report.py
 """
@@ -21,43 +21,42 @@ from speed_report import is_comparison, tables
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# What was measured
 
-Written by `python benchmarks/report.py` from `benchmarks/results/`. Each section names the command that measures it
-again. `make bench DATA=FOLDER` sets up the other toolkits, compares their speed with Dragoman's and writes this page;
-FOLDER has Multi30k's raw text (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en and .de).
-Where no seed is named, it is 1, as it is for every translator that does not choose one; where no number of runs is, it
-was one.
+`python benchmarks/report.py` writes this page from `benchmarks/results/`. Each section names the command that repeats
+the measurement. `make bench DATA=FOLDER` installs the other toolkits, compares their speed with Dragoman's, and writes
+this page. FOLDER has the raw text of Multi30k (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr,
+.en and .de). Unless stated otherwise, the seed is 1, which is the default, and there was one run.
 
-Words in capitals stand for places of yours: DATA and MULTI30K have that text, too (for another pair of languages with
-.fr, and for a recipe what `dragoman download` brings for it); FRA.TXT is Tatoeba's English–French text as ManyThings
-ships it (`dragoman download tatoeba-en-fr` names its address), TRAIN any parallel text, MODEL a model folder, OUT a
-new one.
+Replace words in capitals by your own paths. DATA and MULTI30K have the text of Multi30k (in English–French, .en and .fr; for a
+recipe the files that `dragoman download` fetches). FRA.TXT is Tatoeba's English–French text from ManyThings
+(`dragoman download tatoeba-en-fr` prints its address). TRAIN is any parallel text, MODEL a model folder, OUT a new
+folder.
 """
 TITLES = {
-    "speed-training": "Training, side by side with other toolkits",
-    "speed-decoding": "Translating, side by side with other toolkits",
-    "time-to-quality": "Minutes from raw text to the end of equally long runs, and their quality, side by side",
-    "ablation": "What helps with little text: Multi30k English–German, judged on the validation text",
+    "speed-training": "Training speed of Dragoman and other toolkits",
+    "speed-decoding": "Translation speed of Dragoman and other toolkits",
+    "time-to-quality": "Time and quality of equally long runs, from raw text, in Dragoman and other toolkits",
+    "ablation": "Settings for small texts: Multi30k English–German, scores on the validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
     "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
     "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
     "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
     "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
-    "rehearsals": "The paper's recipes, rehearsed: what they would take on this machine",
-    "multi30k-en-de-small": "Multi30k English–German, preset small, a quarter of an hour",
+    "rehearsals": "Dry runs of the paper's recipes: estimated time and memory on this machine",
+    "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
     "alignments-en-fr": "Word alignments from cross-attention, English–French",
-    "long-lines": "Long lines: a paragraph of forty sentences, translated in four ways",
+    "long-lines": "Long lines: paragraphs of forty sentences, translated in four ways",
     "fine-tuning-en-fr": "Fine-tuning an everyday translator on 2,000 captions, English–French",
-    "kills": "A run that is killed again and again, against one that nobody touched",
+    "kills": "A run that is killed repeatedly, compared with an uninterrupted run",
     "fuzz": "Malformed texts, settings and model folders",
-    "doctor": "Examining parallel text",
-    "memory": "Memory of training the base model",
+    "doctor": "Checking parallel text",
+    "memory": "Memory for training the base model",
     "preparation": "Preparing two million sentence pairs",
-    "growth": "How cost grows: with the length, with the size of the text, and at the start",
-    "exports": "Exported models, beside Dragoman",
-    "processors": "Processors without AMX or AVX-512, imitated by limiting what this one may use",
+    "growth": "How cost grows with length and text size, and the time to start",
+    "exports": "Exported models compared with Dragoman",
+    "processors": "Processors without AMX or AVX-512, emulated by restricting the instruction set",
 }
 TABLES = (
     (is_time_to_quality, quality_tables),
@@ -72,7 +71,7 @@ _AS_THEY_ARE = ("test_2016_flickr", "d_model")
 
 
 def rows(value: Any, name: str = "") -> Iterator[str]:
-    """Nested results as table rows, named by the path to each."""
+    """Yield nested results as table rows, each named by its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             own = key if any(name in key for name in _AS_THEY_ARE) else key.replace("_", " ")
@@ -92,7 +91,7 @@ def _cell(value: Any) -> str:
 
 
 def in_words(machine: dict[str, Any]) -> str:
-    """What describe_hardware found."""
+    """Return the result of describe_hardware as text."""
     return (
         f"{machine['cores']} cores of {machine['processor']}{' with AMX' if machine['amx'] else ''}, "
         f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
@@ -100,7 +99,7 @@ def in_words(machine: dict[str, Any]) -> str:
 
 
 def render() -> str:
-    """The page."""
+    """Return the page."""
     parts = [HEAD]
     for name, title in TITLES.items():
         path = ROOT / "benchmarks" / "results" / f"{name}.json"

@@ -1,4 +1,4 @@
-"""The tables of the comparison with the peers, in Markdown."""
+"""The tables that compare speed with other toolkits, in Markdown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Record = dict[str, Any]
 
 
 def is_comparison(record: Record) -> bool:
-    """Whether a results file holds one."""
+    """Whether a results file compares speed."""
     return "versions" in record
 
 
 def tables(record: Record) -> str:
-    """All tables of a results file, after the versions of what took part."""
+    """Return all tables of a results file, after the versions of all toolkits."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
     settings = record["settings"]
     parts = [
@@ -27,8 +27,8 @@ def tables(record: Record) -> str:
 
 def _training(result: Record, settings: Record) -> Iterable[str]:
     yield (
-        f"Shapes of the presets with {settings['vocabulary']:,} joint subwords, on the same batches of "
-        f'{settings["batch_tokens"]:,} tokens. "annotated" is a program in the manner of The Annotated Transformer, '
+        f"Models have the shapes of the presets, with {settings['vocabulary']:,} joint subwords. All toolkits get the "
+        f'same batches of {settings["batch_tokens"]:,} tokens. "annotated" is like The Annotated Transformer and was '
         f"written for this comparison."
     )
     for size, precisions in result.items():
@@ -42,14 +42,14 @@ def _training(result: Record, settings: Record) -> Iterable[str]:
             yield _table(("", "target tokens/s", "min – max", "Dragoman is faster by a factor of"), rows)
             rates = found["machine_gflops"]
             yield (
-                f"Dragoman computes at {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate "
-                f"for large products in {precision} (bf16 {rates['bf16']['median']:,.0f}, "
+                f"Dragoman reaches {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate "
+                f"for large matrix products in {precision} (bf16 {rates['bf16']['median']:,.0f}, "
                 f"fp32 {rates['fp32']['median']:,.0f} GFLOP/s)."
             )
 
 
 def _called(name: str) -> str:
-    """A competitor's name, told apart from the toolkit Marian."""
+    """Return the name of a toolkit; MarianMTModel is not the toolkit Marian."""
     return name.replace("marian", "transformers' MarianMTModel")
 
 
@@ -60,9 +60,10 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
         f"{model['precision']}, seed {model['seed']}; `{settings['train']}`."
     )
     yield (
-        f"Length penalty {settings['length_penalty']:g}, with which all look for the same. In batches, Dragoman has a "
-        f"process of one thread for each core, CTranslate2 either that (2x1) or one with all threads (1x2); the others "
-        f"have one process with all threads, 64 sentences at a time. One by one: the first 100 lines."
+        f"The length penalty is {settings['length_penalty']:g}, so that all search for the same translation. In "
+        f"batches, Dragoman runs one process with one thread for each core. CTranslate2 runs either in that way (2x1) "
+        f"or as one process with all threads (1x2). The others run one process with all threads and 64 sentences at a "
+        f"time. One by one: the first 100 lines."
     )
     for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
         each = "one" in mode
@@ -70,7 +71,7 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
             (_called(name), *_speed(row), *_ratios(row), f"{row['bleu']:.2f}", f"{row['equal_lines']:.1%}")
             for name, row in result[mode].items()
         ]
-        unit = "milliseconds a sentence" if each else "sentences/s"
+        unit = "milliseconds per sentence" if each else "sentences/s"
         yield f"**{mode}**"
         times = ("Dragoman bf16 is faster by a factor of", "Dragoman fp32 by", "BLEU", "same lines as Dragoman fp32")
         yield _table(("", unit, "min – max", *times), rows)
