@@ -26,8 +26,8 @@ the measurement. `make bench DATA=FOLDER` installs the other toolkits, compares 
 this page. FOLDER has the raw text of Multi30k (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr,
 .en and .de). Unless stated otherwise, the seed is 1, which is the default, and there was one run.
 
-Replace words in capitals by your own paths. DATA and MULTI30K have the text of Multi30k (in English–French, .en and .fr; for a
-recipe the files that `dragoman download` fetches). FRA.TXT is Tatoeba's English–French text from ManyThings
+Replace words in capitals by your own paths. DATA and MULTI30K have the text of Multi30k (in English–French, .en and
+.fr; for a recipe, the files that `dragoman download` fetches). FRA.TXT is Tatoeba's English–French text from ManyThings
 (`dragoman download tatoeba-en-fr` prints its address). TRAIN is any parallel text, MODEL a model folder, OUT a new
 folder.
 """
