@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -110,6 +112,11 @@ def test_the_same_seed_samples_the_same_subwords(model: SubwordModel) -> None:
     assert model.sample(lines, 0.1, seed=6) != first
     assert model.sample(lines, 0.1, seed=2**62 + 5) == first
     assert model.sample(lines[:7], 0.1, seed=2**62 + 5) == first[:7]
+    code = "import sys; from dragoman.text.subwords import SubwordModel as M; lines = sys.argv[1].split('|')\n"
+    code += "print(M(sys.stdin.buffer.read()).sample(lines, 0.1, seed=2**62 + 5))"
+    command = [sys.executable, "-c", code, "|".join(lines)]
+    other_process = subprocess.run(command, input=model.serialized, capture_output=True, check=True)
+    assert other_process.stdout.decode() == f"{first}\n"
     assert len({tuple(ids) for ids in first}) > len(ENGLISH + GERMAN)  # equal lines are cut in many ways
 
 
