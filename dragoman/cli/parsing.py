@@ -109,10 +109,12 @@ class Option:
 
 def _options(config: type, prefix: str = "") -> Iterator[Option]:
     """The settings of a dataclass, its own before those it inherits, then those of the dataclasses in it."""
-    types, own = get_type_hints(config), inspect.get_annotations(config)
+    types = get_type_hints(config)
+    own = {name: place for place, name in enumerate(inspect.get_annotations(config))}
     bases = [base for base in reversed(config.__mro__) if is_dataclass(base)]
     texts = {param.arg_name: param.description or "" for base in bases for param in parse_from_object(base).params}
-    for field in sorted(fields(config), key=lambda field: (is_dataclass(types[field.name]), field.name not in own)):
+    place = {field.name: (is_dataclass(types[field.name]), own.get(field.name, len(own))) for field in fields(config)}
+    for field in sorted(fields(config), key=lambda field: place[field.name]):
         kind, name = types[field.name], prefix + field.name.rstrip("_")
         if is_dataclass(kind):
             yield from _options(kind, f"{name}.")  # type: ignore[arg-type]
@@ -219,7 +221,9 @@ def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
     )
     if not verb.module or verb.config is TrainConfig:
         parser.add_argument(
-            "--config", action="config", help="YAML file of settings. Options and files apply in order."
+            "--config",
+            action="config",
+            help="YAML file of settings. Files and options apply in order; the last one wins.",
         )
     groups: dict[str, Any] = {"": parser}
     types = get_type_hints(verb.config)
