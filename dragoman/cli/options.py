@@ -52,10 +52,6 @@ class TranslateConfig(TranslatorConfig):
     """Decoder layer to read alignments from, counted from 1; 0 is the recommended one: the last but one of six layers
     or more, else the last."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_between(self, 0, 1000, "alignment_layer")
-
 
 @dataclass(frozen=True, kw_only=True)
 class InspectConfig(TranslatorConfig):
@@ -81,10 +77,6 @@ class InspectConfig(TranslatorConfig):
     """Decoder layer to read the alignment from, counted from 1; 0 is the recommended one, as in translate."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Precision of the search, as in translate. What is shown about the translation is computed in fp32."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_between(self, 0, 1000, "alignment_layer")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,8 +185,10 @@ def _plain_errors(verb: Verb) -> Iterator[None]:
         yield
     except ArgumentError as error:
         raise ConfigError(shorten(_in_plain_words(error.message, verb.options), _LONGEST_MESSAGE)) from None
-    except (UnicodeDecodeError, RecursionError, TypeError) as error:
-        raise ConfigError(f"the settings can't be understood ({error})") from None
+    except ConfigError:
+        raise
+    except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:  # of PyYAML
+        raise ConfigError(f"the settings can't be understood ({shorten(str(error), _LONGEST_MESSAGE)})") from None
 
 
 def _given(parser: ArgumentParser, verb: Verb, words: Sequence[str]) -> dict[str, Any]:

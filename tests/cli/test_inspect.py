@@ -106,8 +106,7 @@ def test_a_given_translation_is_shown(translation: str, shown: str, folder: Path
     ("words", "code", "complaint"),
     [
         (["  "], 1, "the sentence is empty"),
-        (["word1", "--alignment-layer", "2"], 2, "the model has 1 decoder layer"),
-        (["word1", "--alignment-layer", "-1"], 2, "alignment_layer must be"),
+        (["word1", "--alignment-layer", "-1"], 2, "alignment_layer is -1, but the model has"),
         (["word1 " * 50], 1, "at most 40"),
         (["word1", "--text", "--translation", "word1 " * 50], 1, "the translation has"),
         (["word1", "--out", "folder/"], 2, "--out folder/: this is a folder; name a file"),

@@ -138,6 +138,8 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
         ("source: no\n", "source must be text, not False"),
         ("valid: text\n", "a list is written as [text, …]"),
         ("valid: [[a]]\n", "valid must be text"),
+        ("valid: {'': null}\n", "can't be understood"),
+        ("seed: !!float x\n", "can't be understood"),
         ("seed: 1\nclean:\n", "clean is a group of settings"),
         ("clean: true\n", "clean is a group of settings"),
         ("seed: 1\nout:\n", "out has no value"),

@@ -45,9 +45,9 @@ def assert_well_typed(config: Any) -> None:
             assert_well_typed(value)
         elif get_origin(kind) is Literal:
             assert value in get_args(kind), (field.name, value)
-        elif kind == list[str]:
+        elif get_origin(kind) is list:
             assert isinstance(value, list), (field.name, value)
-            assert all(type(item) is str for item in value), (field.name, value)
+            assert all(type(item) is get_args(kind)[0] for item in value), (field.name, value)
         elif kind == str | None:
             assert value is None or type(value) is str, (field.name, value)
         elif kind is float:
