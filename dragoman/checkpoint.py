@@ -33,13 +33,11 @@ from dragoman.config import (
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
-from dragoman.text.subwords import JOINT_FILE, LIST_FILE, SOURCE_FILE, TARGET_FILE, TARGET_LIST_FILE, Vocabulary
+from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 EXPORT_FILE = "dragoman.json"
 """Marks a folder that was exported for another library."""
-VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
-"""Every file that a vocabulary can have; none has all of them."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """Every file that a model folder can have; none has all of them."""
 CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"

@@ -231,7 +231,7 @@ def _vocabulary(folder: Path, source: Sequence[str], target: Sequence[str]) -> V
         path = folder / name
         if not path.is_file():
             raise DragomanError(f"{path}: no such file; {_CURE}")
-        model = ListedModel(path.read_bytes(), listed, str(path))
+        model = ListedModel(path.read_bytes(), str(path), listed)
         if model.known_share() < _MIN_KNOWN_SHARE:
             raise DragomanError(
                 f"{path}: only {model.known_share():.0%} of its subwords are in the vocabulary; {_CURE}"

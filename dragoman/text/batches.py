@@ -152,11 +152,9 @@ def pack(sources: Sequence[Sentence], targets: Sequence[Sentence], limit: int | 
 
 
 def pad_right(sentences: Sequence[Sentence], limit: int | None = None) -> NDArray[np.int64]:
-    """Stack sentences into one array (B, longest length rounded up to a multiple of 4), with PAD on the right.
+    """Stack ids into one array (B, longest length rounded up to a multiple of 4), with PAD on the right.
 
-    Args:
-        sentences: ids.
-        limit: the number of positions that a model has; rounding up does not exceed it.
+    Rounding up does not exceed the limit, which is the number of positions that a model has.
     """
     longest = -(-max(map(len, sentences)) // _MULTIPLE) * _MULTIPLE
     longest = longest if limit is None else max(min(longest, limit), *map(len, sentences), 0)

@@ -1,9 +1,6 @@
-"""Reading parallel text: two files, TSV or JSONL, each also gzipped.
+"""Reading parallel text in UTF-8: two files, TSV or JSONL, each also gzipped.
 
-A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides out of step. A "\\r" before it and a
-byte-order mark at the start of the file are dropped. Text must be UTF-8.
-
-Reading is strict by default and stops at the first damaged line. With a callback for problems it goes on instead.
+A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides out of step.
 """
 
 from __future__ import annotations
@@ -60,8 +57,6 @@ class Problem(NamedTuple):
     """The sentence with which strict reading stops; empty if it passes over this."""
     remark: str = ""
     """What exactly is wrong, to stand beside the place."""
-    side: int | None = None
-    """0 source, 1 target, None for a row with both."""
     text: str = ""
     """The row as it stands in the file, if no pair could be made of it."""
     lines: int = 1
@@ -80,11 +75,7 @@ class EncodingError(FormError):
 
 
 def refuse(problem: Problem) -> None:
-    """Stop at a problem, which is what strict reading does.
-
-    Raises:
-        DragomanError: the problem is more than a note.
-    """
+    """Stop at a problem, which is what strict reading does, unless it is only a note."""
     if problem.message:
         raise DragomanError(problem.message)
 
@@ -99,26 +90,19 @@ class Corpus:
     def read(self, on_problem: OnProblem = refuse) -> Iterator[Pair]:
         """Yield the pairs in order, in constant memory.
 
-        Args:
-            on_problem: called with every problem, at the latest when its pair comes. If it returns, reading goes on: a
-                pair that can't be read is ("", ""), so that the n-th pair is always line n, and of two files with
-                different numbers of lines, those of the shorter one are read.
+        Strict reading stops at the first problem. With another on_problem it goes on: a pair that can't be read is
+        ("", ""), so that the n-th pair is always line n, and the longer of two files is cut to the length of the other.
 
         Raises:
-            DragomanError: a file is missing or its gzip is damaged, or whatever on_problem raises.
-            FormError: a whole file is in another form.
+            DragomanError: a file is missing, damaged, or (a FormError) in another form; or as on_problem raises.
         """
         if len(self.paths) == 2:
             return self._read_two_files(on_problem)
-        return self._read_jsonl(on_problem) if self.is_jsonl else self._read_tsv(on_problem)
-
-    @property
-    def is_jsonl(self) -> bool:
-        """Whether this is one JSONL file."""
-        return len(self.paths) == 1 and Path(self.paths[0].name.removesuffix(".gz")).suffix in (".jsonl", ".json")
+        is_jsonl = self.paths[0].name.removesuffix(".gz").endswith((".jsonl", ".json"))
+        return self._read_jsonl(on_problem) if is_jsonl else self._read_tsv(on_problem)
 
     def _read_two_files(self, on_problem: OnProblem) -> Iterator[Pair]:
-        sides = (_read_file(path, on_problem, side) for side, path in enumerate(self.paths))
+        sides = (_read_file(path, on_problem) for path in self.paths)
         for source, target in zip_longest(*sides, fillvalue=_NO_LINE):
             if source == _NO_LINE or target == _NO_LINE:
                 on_problem(_compare_lengths(self.paths[0], self.paths[1]))
@@ -130,9 +114,9 @@ class Corpus:
         lines = _read_file(path, on_problem)
         first = list(islice(lines, _FIRST_ROWS))
         rows = [line for line in first if line is not None]
-        _require_table(path, rows, self.languages)
+        _require_table(path, rows)
         usual = max(2, Counter(row.count("\t") + 1 for row in rows).most_common(1)[0][0]) if rows else 2
-        enclosed = [number for number, line in enumerate(first, start=1) if line is not None and _is_enclosed(line)]
+        enclosed = [number for number, line in enumerate(first, start=1) if line and _ENCLOSED_ROW.fullmatch(line)]
         all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
             if line is None:
@@ -143,10 +127,10 @@ class Corpus:
             if torn or number == all_quoted:
                 remark = "a part of a cell" if torn else "every cell is in quotes, here and in most rows"
                 on_problem(Problem("spreadsheet quoting", str(path), number, "", remark))
-            elif _is_quoted(line):
+            elif '""' in line and _DOUBLED_QUOTES.search(line):
                 on_problem(Problem("spreadsheet quoting", str(path), number, ""))
             if len(columns) < 2:
-                message = f"{path}, line {number}: {_TORN_CELL if torn else _NO_TAB}"
+                message = f"{path}, line {number}: {_NO_TAB}"
                 on_problem(Problem("row without a tab", str(path), number, message, text=line))
                 yield "", ""
                 continue
@@ -161,8 +145,8 @@ class Corpus:
             pair = _parse_json_row(line, self.languages) if line is not None else ("", "")
             if pair is None:
                 remark = "" if line and line.strip() else "an empty line"
-                blank = f"{remark}; remove it, as " if remark else ""
-                message = f"{path}, line {number}: {blank}{json_form(self.languages)}"
+                said = f"{remark}; remove it, as " if remark else ""
+                message = f"{path}, line {number}: {said}{json_form(self.languages)}"
                 on_problem(Problem("unreadable JSON", str(path), number, message, remark, text=line or ""))
             yield pair or ("", "")
 
@@ -175,9 +159,6 @@ def locate(text: str, source: str, target: str) -> Corpus:
             files may be gzipped.
         source: the source language code.
         target: the target language code.
-
-    Raises:
-        DragomanError: there are no such files, or source and target are the same file.
     """
     languages = (source, target)
     sides = [_existing(Path(f"{text}.{language}")) for language in languages]
@@ -187,9 +168,8 @@ def locate(text: str, source: str, target: str) -> Corpus:
         return Corpus((Path(text),), languages)
     first, comma, second = text.partition(",")
     if comma:
-        for path in (Path(first), Path(second)):
-            if not path.is_file():
-                raise DragomanError(f"{path}: no such file")
+        if absent := [path for path in (first, second) if not Path(path).is_file()]:
+            raise DragomanError(f"{absent[0]}: no such file")
         return _two_files(Path(first), Path(second), languages)
     if sides[0] or sides[1]:
         missing = f"{text}.{target if sides[0] else source}"
@@ -228,30 +208,20 @@ def holds_out(source: str, share: float) -> bool:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without their ends; gzipped if the name ends in .gz.
-
-    Raises:
-        DragomanError: the file can't be read, its gzip is damaged, or a line is not UTF-8.
-        FormError: the file is not text.
-    """
+    """Yield the lines of a UTF-8 file, without their ends; gzipped if the name ends in .gz."""
     return cast("Iterator[str]", _read_file(path, refuse))
 
 
 def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages.
-
-    Raises:
-        DragomanError: a line is not UTF-8.
-        FormError: the file is not text.
-    """
+    """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages."""
     return cast("Iterator[str]", _decode(file, name, refuse))
 
 
-def _read_file(path: Path, on_problem: OnProblem, side: int | None = None) -> Iterator[str | None]:
+def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
     """Yield the lines of a file; None for a line that is not UTF-8."""
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield from _decode(file, str(path), on_problem, side)  # type: ignore[arg-type]
+            yield from _decode(file, str(path), on_problem)  # type: ignore[arg-type]
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DragomanError(
             f"{path}: damaged gzip file ({error}); get the file again, or rename it without .gz if it is not compressed"
@@ -260,7 +230,7 @@ def _read_file(path: Path, on_problem: OnProblem, side: int | None = None) -> It
         raise DragomanError(f"{path}: {error.strerror or error}") from None
 
 
-def _decode(file: BinaryIO, name: str, on_problem: OnProblem, side: int | None = None) -> Iterator[str | None]:
+def _decode(file: BinaryIO, name: str, on_problem: OnProblem) -> Iterator[str | None]:
     number = 0
     for piece in _whole_lines(file):
         if not number:
@@ -276,7 +246,7 @@ def _decode(file: BinaryIO, name: str, on_problem: OnProblem, side: int | None =
         else:  # there is something to report, or almost nothing
             for raw in piece.split(b"\n"):
                 number += 1
-                yield _decode_line(raw, name, number, on_problem, side)
+                yield _decode_line(raw, name, number, on_problem)
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -292,7 +262,7 @@ def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
         yield last
 
 
-def _decode_line(raw: bytes, name: str, number: int, on_problem: OnProblem, side: int | None) -> str | None:
+def _decode_line(raw: bytes, name: str, number: int, on_problem: OnProblem) -> str | None:
     try:
         line = raw.decode()
     except UnicodeDecodeError as error:
@@ -303,13 +273,13 @@ def _decode_line(raw: bytes, name: str, number: int, on_problem: OnProblem, side
         )
         before = "".join(c if c.isprintable() else "·" for c in raw[: error.start].decode()[-_EXCERPT:])
         remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}" + (f", after “{before}”" if before else "")
-        on_problem(Problem("not UTF-8", name, number, message, remark, side))
+        on_problem(Problem("not UTF-8", name, number, message, remark))
         return None
     if line.endswith("\r"):
-        on_problem(Problem("Windows line ends", name, number, "", side=side))
+        on_problem(Problem("Windows line ends", name, number, ""))
         line = line.rstrip("\r")
     if number == 1 and line.startswith(_BOM):
-        on_problem(Problem("byte-order mark", name, number, "", side=side))
+        on_problem(Problem("byte-order mark", name, number, ""))
         line = line.removeprefix(_BOM)
     return line
 
@@ -332,14 +302,10 @@ def _compare_lengths(source: Path, target: Path) -> Problem:
 
 
 def _find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
-    """The line (from 1) where the longer side most likely begins to have extra lines.
+    """The line (from 1) where the longer side most likely begins to have extra lines, by characters per line.
 
     Assumes that all the extra lines stand together, and finds the place for them that makes the lengths of the
     remaining pairs most alike.
-
-    Args:
-        source_lengths: characters per line, (n,).
-        target_lengths: characters per line, (m,) with m != n.
     """
     shorter, longer = sorted((np.log1p(source_lengths), np.log1p(target_lengths)), key=len)
     extra = longer.size - shorter.size
@@ -356,10 +322,6 @@ def _find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> 
 _NO_TAB = (
     "no tab; each line of a TSV is the source, a tab and the target "
     "(for two files, give a prefix or SOURCE_FILE,TARGET_FILE)"
-)
-_TORN_CELL = (
-    "no tab, but a lone quotation mark, as where a spreadsheet has put quotes around a cell with a line break; "
-    'read the table with csv.reader(file, "excel-tab") of Python and write it without quotes and such breaks'
 )
 
 
@@ -387,30 +349,15 @@ def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
     return source.replace("\n", " "), target.replace("\n", " ")
 
 
-def _is_quoted(row: str) -> bool:
-    """Whether a cell of a row has the quoting of CSV: quotes around it, and those inside doubled.
-
-    Quotes around a cell alone don't count, as a sentence may have them, nor does what is said by two people:
-    "Where to?""Home.". Inside, the doubled ones must be pairs, the first of which opens.
-    """
-    return '""' in row and any(map(_has_doubled_quotes, row.split("\t")))
-
-
-def _has_doubled_quotes(cell: str) -> bool:
-    if not (cell.startswith('"') and cell.endswith('"')):
-        return False
-    before, *others = cell[1:-1].split('""')
-    opens = not before or before[-1].isspace() or before[-1] in "([«—–-"
-    return opens and len(others) % 2 == 0 and len(others) > 0 and '"' not in before + "".join(others)
+# A cell in quotes, and in it pairs of doubled ones, the first of which opens. A sentence may have quotes around it, and
+# so has what two people say: "Where to?""Home.".
+_DOUBLED_QUOTES = re.compile(r"""(?:^|\t)"(?:[^"\t]*[\s(\[«—–-])?""[^"\t]*""[^"\t]*(?:""[^"\t]*""[^"\t]*)*"(?=\t|$)""")
+_ENCLOSED_ROW = re.compile(r'"[^\t]*"(?:\t"[^\t]*")*')
 
 
 def _is_torn(row: str) -> bool:
     """Whether a row begins or ends with a quotation mark that has no other: a part of a cell with a line break."""
     return row.count('"') % 2 == 1 and (row.startswith('"') or row.endswith('"'))
-
-
-def _is_enclosed(row: str) -> bool:
-    return all(len(cell) > 1 and cell.startswith('"') and cell.endswith('"') for cell in row.split("\t"))
 
 
 # ---- whole files in another form
@@ -421,10 +368,7 @@ _NOT_TEXT = {
     b"BZh[1-9]1AY&SY": "compressed with bzip2",
     b"\xfd7zXZ\x00": "compressed with xz",
     b"\\(\xb5/\xfd": "compressed with zstd",
-    b"7z\xbc\xaf'\x1c": "a 7-Zip archive",
-    b"Rar!\x1a\x07": "a RAR archive",
     b"%PDF-": "a PDF",
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "a file of an old office program",
 }
 """Regular expressions for the first bytes."""
 
@@ -441,37 +385,22 @@ def _require_text(start: bytes, name: str) -> None:
         )
 
 
-def _require_table(path: Path, rows: Sequence[str], languages: tuple[str, str]) -> None:
-    """Refuse a file that is not a table of source, tab and target, if its first rows make clear what it is instead."""
-    if not rows:
-        return
-    if "\t" in rows[0]:
-        _require_sentences(path, rows)
-        return
-    name = path.name.removesuffix(".gz")
-    for code, other in (languages, languages[::-1]):
-        prefix = name.removesuffix(f".{code}")
-        if name != prefix and code != other and (beside := _existing(path.with_name(f"{prefix}.{other}"))):
-            raise FormError(
-                f"{path}: one side of a pair of files; name their prefix instead: {path.with_name(prefix)} "
-                f"(for {path.name} and {beside.name})"
-            )
-    if name.lower().endswith((".tmx", ".csv")) or re.match(r"\s*<(\?xml|!DOCTYPE|tmx)\b", rows[0]):
-        raise FormError(f"{path}: not a table with tabs; convert it to tab-separated text first")
+def _require_table(path: Path, rows: Sequence[str]) -> None:
+    """Refuse a file whose first rows make clear that it is not a table of source, tab and target.
 
-
-def _require_sentences(path: Path, rows: Sequence[str]) -> None:
-    """Refuse a table whose first or second column has numbers, if two other columns have text.
-
-    A table of two columns passes: someone may want to translate numbers into words.
+    One is a table with numbers in its first or second column and text in two others. A table of two columns passes:
+    someone may want to translate numbers into words.
     """
-    table = [row.split("\t") for row in rows]
-    width = min(map(len, table))
-    if len(table) < _MIN_ROWS_TO_JUDGE or width < 3:
+    name = path.name.removesuffix(".gz").lower()
+    unlike = rows and "\t" not in rows[0]
+    if unlike and (name.endswith((".tmx", ".csv")) or re.match(r"\s*<(\?xml|!DOCTYPE|tmx)\b", rows[0])):
+        raise FormError(f"{path}: not a table with tabs; convert it to tab-separated text first")
+    columns = list(zip(*(row.split("\t") for row in rows), strict=False))  # as many as the shortest row has
+    if len(rows) < _MIN_ROWS_TO_JUDGE or len(columns) < 3:
         return
-    shares = [sum(row[column].strip().isdecimal() for row in table) / len(table) for column in range(width)]
-    numbers = [column for column in range(2) if shares[column] >= _NUMBERS_ONLY]
-    texts = [column + 1 for column in range(width) if shares[column] < 0.5]
+    shares = [sum(cell.strip().isdecimal() for cell in column) / len(rows) for column in columns]
+    numbers = [column for column in (0, 1) if shares[column] >= _NUMBERS_ONLY]
+    texts = [column for column, share in enumerate(shares, start=1) if share < 0.5]
     if numbers and len(texts) >= 2:
         raise FormError(
             f"{path}: column {numbers[0] + 1} holds numbers only; the first two columns must be source and target: "

@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -28,7 +28,6 @@ from dragoman.text.subwords import MAX_SUBWORD_CHARACTERS, Vocabulary
 
 _CHUNK = 20_000  # pairs encoded at a time
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
-_SPACES = [character for character in map(chr, range(0x3001)) if character.isspace()]
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,13 @@ class StoreReport:
 
 
 class TokenStore:
-    """Sentence pairs as ids, memory-mapped from a folder.
+    """Sentence pairs as ids, memory-mapped from a folder that build_store wrote.
 
     `source_lengths` and `target_lengths` are the numbers of subwords of each sentence, EOS included, (N,).
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open a store that build_store wrote.
-
-        Raises:
-            DragomanError: the folder is not a complete store.
-        """
+        """Open a store."""
         try:
             made = json.loads((folder / "store.json").read_text())
             self.report = StoreReport(**made["report"])
@@ -102,7 +97,7 @@ class _Side:
 
 
 def _checksums(folder: Path) -> dict[str, int]:
-    """CRC-32 of every file: gigabytes are checked in seconds whenever a store is opened."""
+    """CRC-32 of every file, as gigabytes are checked whenever a store is opened."""
     found = dict.fromkeys(_FILES, 0)
     for name in _FILES:
         with (folder / name).open("rb") as file:
@@ -130,9 +125,6 @@ def build_store(
         progress: called with the number of pairs read so far.
         cleaned: how many pairs were taken out before, by reason; for the report.
         name: what to call the text if no pair is left.
-
-    Raises:
-        DragomanError: no pair is left, or whatever reading the pairs raises.
     """
     # The smallest type that holds the ids.
     dtype = np.dtype(np.uint16 if max(len(vocabulary.source), len(vocabulary.target)) <= 2**16 else np.uint32)
@@ -176,7 +168,8 @@ def _write_pairs(
         read += len(chunk)
         digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
         full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-        short = [pair for pair in full if not any(_is_too_long(side, max_length) for side in pair)]
+        # A text that is too long however it is cut into subwords is not even encoded: it may have megabytes.
+        short = [pair for pair in full if max(map(len, pair)) <= max_length * MAX_SUBWORD_CHARACTERS]
         sources = vocabulary.source.encode([source for source, _ in short])
         targets = vocabulary.target.encode([target for _, target in short])
         encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
@@ -194,16 +187,10 @@ def _write_pairs(
     return StoreReport(kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest())
 
 
-def _is_too_long(text: str, max_length: int) -> bool:
-    """Whether a text is too long however it is cut into subwords: one of megabytes is not even encoded."""
-    most = max_length * MAX_SUBWORD_CHARACTERS
-    return len(text) > most and len(text) - sum(map(text.count, _SPACES)) > most
-
-
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> tuple[list[Pair], int]:
     """A uniform random sample of at most size pairs (reservoir sampling), and how many there were."""
     generator = random.Random(seed)
-    iterator: Iterator[Pair] = iter(pairs)
+    iterator = iter(pairs)
     sample = list(islice(iterator, size))
     count = len(sample)
     for pair in iterator:

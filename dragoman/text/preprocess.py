@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import DragomanError, TrainConfig, differences
-from dragoman.runtime.console import Report
+from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
@@ -30,7 +30,6 @@ _SUBWORD_SETTINGS = {
     f"text.{name}"
     for name in ("vocab_size", "vocabulary", "subwords", "character_coverage", "normalization", "sample_lines")
 }
-_PAIRS_BETWEEN_REPORTS = 500_000
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,12 @@ def prepare_text(
         report: told what is going on.
         vocabulary: subwords to use instead of learning some.
         begun: whether a run has already trained on what is there: its text must not change unnoticed.
-
-    Raises:
-        DragomanError: the text can't be read, has no usable pair, or is not the one that the run started with.
     """
-    folder, given = Path(config.out) / "data", _digest(vocabulary)
-    key, prepared = _read_key(folder), None
-    changes = _changes(key, config) if key else []
-    if key and not changes and (begun or key["subwords"] == given):
+    folder, prepared = Path(config.out) / "data", None
+    before = _read_key(folder)
+    now = _describe(config, vocabulary, before)
+    changes = _changes(before, now) if before else []
+    if before and not changes and (begun or before["subwords"] == now["subwords"]):
         with suppress(DragomanError):  # missing or damaged: made again below
             prepared = _load(config, folder)
     if prepared is None:
@@ -94,19 +91,15 @@ def prepare_text(
                 vocabulary = Vocabulary.load(folder)
         _prepare(config, folder, clean, report, vocabulary)
         prepared = _load(config, folder)
-    if (description := _describe(config, key) | {"subwords": given}) != _read_key(folder):
-        write_atomically(folder / _KEY, json.dumps(description).encode())
+    if now != _read_key(folder):
+        write_atomically(folder / _KEY, json.dumps(now).encode())
     report(f"training text: {prepared.train.report.describe()}")
     report(f"validation text: {prepared.valid.report.describe()}")
     return prepared
 
 
 def locate_texts(config: TrainConfig) -> list[Path]:
-    """The files of a run's texts.
-
-    Raises:
-        DragomanError: one is missing.
-    """
+    """The files of a run's texts."""
     texts = [*config.train, *config.valid, *config.test]
     return [path for text in texts for path in locate(text, config.source, config.target).paths]
 
@@ -160,19 +153,22 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
         _write_held_out(config, held_out, len(passed_over), report)
     vocabulary = vocabulary or _learn(sample, config, report)
     vocabulary.save(folder)
-
-    def tell(read: int) -> None:
-        if read % _PAIRS_BETWEEN_REPORTS == 0:
-            report(f"encoded {read:,} of {total:,} pairs")
-
     report(f"encoding {total:,} pairs")
+    now_and_then = NowAndThen(report)
     # A sample of everything is in order: the files need not be read again.
     pairs = sample if count <= sample_size else _training_pairs(config, cleaning, [], [])
-    texts = ", ".join(config.train)
-    build_store(pairs, vocabulary, folder / "train", config.text.max_length, tell, cleaning.reasons, texts)
-    valid = read_pairs(_validation_texts(config), config.source, config.target)
-    texts = ", ".join(_validation_texts(config))
-    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=texts)
+    build_store(
+        pairs,
+        vocabulary,
+        folder / "train",
+        config.text.max_length,
+        lambda read: now_and_then(f"encoded {read:,} of {total:,} pairs"),
+        cleaning.reasons,
+        name=", ".join(config.train),
+    )
+    texts = _validation_texts(config)
+    valid = read_pairs(texts, config.source, config.target)
+    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=", ".join(texts))
 
 
 def _training_pairs(
@@ -212,50 +208,37 @@ def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabular
 # ---- what the prepared text was made from
 
 
-def _digest(vocabulary: Vocabulary | None) -> str:
-    """Which subwords were given; empty if none were."""
-    return hashlib.sha256(b"".join(vocabulary.files().values())).hexdigest() if vocabulary else ""
-
-
-def _settings(config: TrainConfig) -> dict[str, Any]:
-    """The settings that the prepared text depends on."""
+def _describe(config: TrainConfig, vocabulary: Vocabulary | None, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What prepared text depends on. Files that are as before, by date and size, keep their checksums."""
+    known = {tuple(stamp): digest for *stamp, digest in before["files"]} if before else {}
+    files = []
+    for path in locate_texts(config):
+        stat = path.stat()
+        stamp = (str(path.resolve()), stat.st_size, stat.st_mtime_ns)
+        files.append([*stamp, known.get(stamp) or checksum(path)])
     return {
-        "source": config.source,
-        "target": config.target,
-        "text": asdict(config.text),
-        "clean": asdict(config.clean),
-        "seed": config.seed,
-        "model": {"max_length": config.model.max_length},
+        "settings": {
+            "source": config.source,
+            "target": config.target,
+            "text": asdict(config.text),
+            "clean": asdict(config.clean),
+            "seed": config.seed,
+            "model": {"max_length": config.model.max_length},
+        },
+        "parts": [len(config.train), len(config.valid), len(config.test)],
+        "files": files,
+        "subwords": hashlib.sha256(b"".join(vocabulary.files().values())).hexdigest() if vocabulary else "",
     }
 
 
-def _parts(config: TrainConfig) -> list[int]:
-    return [len(config.train), len(config.valid), len(config.test)]
-
-
-def _stamp(path: Path) -> list[Any]:
-    stat = path.stat()
-    return [str(path.resolve()), stat.st_size, stat.st_mtime_ns]
-
-
-def _describe(config: TrainConfig, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the prepared text was made from; files that did not change keep the checksum they have."""
-    known = {tuple(file[:3]): file for file in (before or {}).get("files", [])}
-    stamps = [(path, _stamp(path)) for path in locate_texts(config)]
-    files = [known.get(tuple(stamp)) or [*stamp, checksum(path)] for path, stamp in stamps]
-    return {"settings": _settings(config), "parts": _parts(config), "files": files}
-
-
-def _changes(before: Mapping[str, Any], config: TrainConfig) -> list[str]:
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What has changed since the text was prepared; a file counts by its content."""
-    changes = differences(before["settings"], _settings(config))
-    paths = locate_texts(config)
-    if len(paths) != len(before["files"]) or before["parts"] != _parts(config):
+    changes = differences(before["settings"], now["settings"])
+    if before["parts"] != now["parts"] or len(before["files"]) != len(now["files"]):
         return [*changes, "the list of files"]
-    for path, (*stamp, known) in zip(paths, before["files"], strict=True):
-        if _stamp(path) != stamp and (path.stat().st_size != stamp[1] or checksum(path) != known):
-            other = stamp[0] != str(path.resolve())
-            changes.append(f"{path} in place of {stamp[0]}" if other else f"{path} has changed")
+    for (old_path, *_, old_digest), (path, *_, digest) in zip(before["files"], now["files"], strict=True):
+        if digest != old_digest:
+            changes.append(f"{path} has changed" if path == old_path else f"{path} in place of {old_path}")
     return changes
 
 

@@ -23,6 +23,8 @@ from dragoman.runtime.files import write_together
 JOINT_FILE = "sentencepiece.model"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
 LIST_FILE, TARGET_LIST_FILE = "vocabulary.json", "target_vocabulary.json"
+VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE)
+"""Every file that a vocabulary can have; none has all of them."""
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """The spelling of the subwords with the ids 0 to 3."""
 MAX_SUBWORD_CHARACTERS = 16
@@ -36,19 +38,14 @@ _TAG = re.compile(r">>[^<>\s]+<<")
 class SubwordModel:
     """One SentencePiece model."""
 
-    def __init__(self, serialized: bytes, name: str = "the subword model") -> None:
-        """Load a serialised model; name is for messages.
+    def __init__(self, serialized: bytes, name: str = "the subword model", listed: Sequence[str] | None = None) -> None:
+        """Load a serialised model.
 
-        Raises:
-            DragomanError: the bytes are not a SentencePiece model, or its special symbols have other ids.
+        Args:
+            serialized: the SentencePiece model.
+            name: where it comes from, for messages.
+            listed: the subwords in the order of their ids, if it is not the model's own; the first four are SPECIALS.
         """
-        self._load(serialized, name)
-        specials = [getattr(self._processor, f"{symbol}_id")() for symbol in ("pad", "unk", "bos", "eos")]
-        if specials != [PAD, UNK, BOS, EOS]:
-            raise DragomanError(f"{name}: <pad>, <unk>, <s> and </s> must have the ids 0 to 3, not {specials}")
-        self._list(self._own)
-
-    def _load(self, serialized: bytes, name: str) -> None:
         try:
             if not serialized:
                 raise ValueError("empty")
@@ -57,11 +54,10 @@ class SubwordModel:
         except (RuntimeError, TypeError, ValueError):  # the last one also if a subword is not UTF-8
             raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
         self.serialized = serialized
-
-    def _list(self, pieces: Sequence[str]) -> None:
-        """Give the subwords their ids."""
-        self.listed = list(pieces)
+        self.listed = self._own if listed is None else list(listed)
         self._places = {piece: place for place, piece in enumerate(self.listed)}
+        if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
+            raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -102,34 +98,18 @@ class SubwordModel:
         return [self._places.get(piece, UNK) for piece in pieces]
 
     def split_tag(self, line: str) -> tuple[str, str]:
-        """The tag that a line begins with, which every part of the line needs, and the rest; "" if it has no tag."""
-        return "", line
+        """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""
+        found = _TAG.match(line)
+        return (found[0], line[found.end() :]) if found and found[0] in self._places else ("", line)
 
 
 class ListedModel(SubwordModel):
     """A SentencePiece model whose subwords have the ids that a list gives them, as in Marian's vocabularies.
 
     A piece that is not in the list is UNK. The list can also have characters that the model does not know, as subwords
-    of the other language. A tag such as `>>fra<<` at the beginning of a line, which tells a model of many languages
-    which one to write, is a single subword if the list has it.
+    of the other language. A tag at the beginning of a line, which tells a model of many languages which one to write,
+    is a single subword if the list has it.
     """
-
-    def __init__(self, serialized: bytes, listed: Sequence[str], name: str = "the subword model") -> None:
-        """Load a serialised model.
-
-        Args:
-            serialized: the SentencePiece model.
-            listed: the subwords in the order of their ids; the first four are SPECIALS.
-            name: where it comes from, for messages.
-
-        Raises:
-            DragomanError: the bytes are not a SentencePiece model, or the list is not one of subwords.
-        """
-        self._load(serialized, name)
-        self._list(listed)
-        if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
-            raise DragomanError(f"{name}: its list of subwords must begin with {' '.join(SPECIALS)} and repeat none")
-        self._ordinary = {piece: place for piece, place in self._places.items() if place > EOS}
 
     def known_share(self) -> float:
         """The share (0 to 1) of the SentencePiece model's own subwords, without bytes and symbols, in the list."""
@@ -147,7 +127,7 @@ class ListedModel(SubwordModel):
         tagged = [self.split_tag(line) for line in lines]
         found = self._processor.encode([line for _, line in tagged], out_type=str, num_threads=_threads(lines))
         return [
-            [*([self._places[tag]] if tag else []), *(self._ordinary.get(piece, UNK) for piece in pieces)]
+            self.ids([tag] if tag else []) + [place if place > EOS else UNK for place in self.ids(pieces)]
             for (tag, _), pieces in zip(tagged, found, strict=True)
         ]
 
@@ -157,22 +137,13 @@ class ListedModel(SubwordModel):
         # Subwords that only the other side's model knows keep their "▁".
         return [text.replace("▁", " ").replace("\n", " ").strip(" ") for text in texts]
 
-    def split_tag(self, line: str) -> tuple[str, str]:
-        """The tag that a line begins with, which every part of the line needs, and the rest; "" if it has no tag."""
-        found = _TAG.match(line)
-        return (found[0], line[found.end() :]) if found and found[0] in self._places else ("", line)
-
 
 def _threads(lines: Sequence[str]) -> int:
     return os.cpu_count() or 1 if len(lines) > _MIN_LINES_FOR_THREADS else 1
 
 
 def learn_subwords(lines: Iterable[str], config: TextConfig) -> SubwordModel:
-    """Learn a subword model from text: of config.vocab_size subwords, or of as many as the text supports.
-
-    Raises:
-        DragomanError: the text is empty, or has more different characters than the vocabulary has room for.
-    """
+    """Learn a subword model from text: of config.vocab_size subwords, or of as many as the text supports."""
     sample = [line for line in lines if line.strip()]
     if not sample:
         raise DragomanError("the training text has no sentences: nothing to learn subwords from")
@@ -241,23 +212,15 @@ class Vocabulary:
         return files
 
     def save(self, folder: Path) -> None:
-        """Write this vocabulary into a folder, in place of another one.
-
-        Raises:
-            DragomanError: a file can't be written.
-        """
+        """Write this vocabulary into a folder, in place of another one."""
         files = self.files()
         write_together({folder / name: content for name, content in files.items()})
-        for name in {JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST_FILE} - files.keys():
+        for name in set(VOCABULARY_FILES) - files.keys():
             (folder / name).unlink(missing_ok=True)
 
     @staticmethod
     def load(folder: Path) -> Vocabulary:
-        """Read the subword models of a model folder.
-
-        Raises:
-            DragomanError: they are missing or damaged.
-        """
+        """Read the subword models of a model folder."""
         joint, source, target = (folder / name for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE))
         if joint.is_file() or not (source.is_file() or target.is_file()):
             model = SubwordModel(_read(joint), str(joint))
@@ -268,7 +231,7 @@ class Vocabulary:
         if (folder / TARGET_LIST_FILE).is_file():
             target_listed = _read_list(folder / TARGET_LIST_FILE)
         return Vocabulary(
-            ListedModel(_read(source), listed, str(source)), ListedModel(_read(target), target_listed, str(target))
+            ListedModel(_read(source), str(source), listed), ListedModel(_read(target), str(target), target_listed)
         )
 
     @staticmethod

@@ -93,7 +93,6 @@ def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: 
     (tmp_path / "ids.tsv").write_text(ids)
     for train, valid, reason, text, said in (
         (path, str(tmp_path / "valid.tsv"), "not UTF-8 but UTF-16", "validation", "iconv -f utf-16 -t utf-8"),
-        (f"{path}.en", path, "unknown form", "training", f"name their prefix instead: {path}"),
         (str(tmp_path / "ids.tsv"), path, "unknown form", "training", "cut -f 2,4"),
     ):
         diagnosis = examine(train, valid)

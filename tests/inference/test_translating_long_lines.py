@@ -107,7 +107,7 @@ def test_the_tag_of_a_long_line_counts_once(unit: Unit) -> None:
     known = plain.vocabulary.source
     listed = known.pieces(range(len(known)))
     listed[EOS + 1] = ">>fra<<"  # in place of a byte that no line has
-    vocabulary = Vocabulary(ListedModel(known.serialized, listed), plain.vocabulary.target)
+    vocabulary = Vocabulary(ListedModel(known.serialized, listed=listed), plain.vocabulary.target)
     translator = Translator(ModelFolder(plain.model, vocabulary, plain.direction))
     line = " ".join(SENTENCES)
     (whole,) = translator.translate([f">>fra<< {line}"])

@@ -226,9 +226,3 @@ def test_a_full_disk_is_an_error_with_the_cure(vocabulary: Vocabulary, tmp_path:
         said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
     assert "make room and run the same command again" in said
     assert not list(tmp_path.iterdir())
-
-
-def test_spaces_do_not_make_a_sentence_too_long(vocabulary: Vocabulary, tmp_path: Path) -> None:
-    padded = "the cat" + " " * 5000 + "sleeps"
-    store = build_store([(padded, "die Katze")], vocabulary, tmp_path / "store", 100)
-    assert contents(store) == encoded([("the cat sleeps", "die Katze")], vocabulary)

@@ -122,7 +122,7 @@ def test_the_same_seed_samples_the_same_subwords(model: SubwordModel) -> None:
 
 def test_only_bpe_has_merges(model: SubwordModel) -> None:
     unigram = learn_subwords(ENGLISH + GERMAN, TextConfig(vocab_size=340, subwords="unigram"))
-    listed = ListedModel(model.serialized, model.pieces(range(len(model))))
+    listed = ListedModel(model.serialized, listed=model.pieces(range(len(model))))
     assert [one.merges for one in (model, unigram, listed)] == [True, False, False]
 
 
@@ -226,7 +226,7 @@ def listed(model: SubwordModel, *left_out: str) -> ListedModel:
     """The same model with its subwords in another order, without some, and with a tag."""
     pieces = model.pieces(range(4, len(model)))
     kept = [piece for piece in reversed(pieces) if piece not in left_out]
-    return ListedModel(model.serialized, [*SPECIALS, ">>fra<<", *kept])
+    return ListedModel(model.serialized, listed=[*SPECIALS, ">>fra<<", *kept])
 
 
 def test_a_list_gives_the_same_subwords_other_ids(model: SubwordModel) -> None:
@@ -247,7 +247,7 @@ def test_characters_of_the_other_language_are_found_in_the_list(tmp_path: Path) 
     )
     processor = sentencepiece.SentencePieceProcessor(model_proto=output.getvalue())
     own = [processor.id_to_piece(i) for i in range(3, processor.get_piece_size())]
-    model = ListedModel(output.getvalue(), [*SPECIALS, *own, "Ж", "Жи"])
+    model = ListedModel(output.getvalue(), listed=[*SPECIALS, *own, "Ж", "Жи"])
     for line in ("Ж", "a Ж b", "Ю", "aЖиb", "a </s> b <unk>"):
         pieces = processor.encode(line, out_type=str)
         (ids,) = model.encode([line])
@@ -280,7 +280,7 @@ def test_lists_are_kept_beside_the_models(model: SubwordModel, tmp_path: Path) -
 @pytest.mark.parametrize("pieces", [[], ["a", "b"], [*SPECIALS, "a", "a"], ["<unk>", "<pad>", "<s>", "</s>"]])
 def test_a_list_begins_with_the_special_symbols_and_repeats_nothing(pieces: list[str], model: SubwordModel) -> None:
     with pytest.raises(DragomanError, match="must begin with"):
-        ListedModel(model.serialized, pieces)
+        ListedModel(model.serialized, listed=pieces)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1, 2]", b"\xff"])
