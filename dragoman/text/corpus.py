@@ -351,7 +351,12 @@ def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
 
 # A cell in quotes, and in it pairs of doubled ones, the first of which opens. A sentence may have quotes around it, and
 # so has what two people say: "Where to?""Home.".
-_DOUBLED_QUOTES = re.compile(r"""(?:^|\t)"(?:[^"\t]*[\s(\[«—–-])?""[^"\t]*""[^"\t]*(?:""[^"\t]*""[^"\t]*)*"(?=\t|$)""")
+_DOUBLED_QUOTES = re.compile(
+    r'(?:^|\t)"'
+    r'(?:[^"\t]*(?:[^\S\t]|[(\[«—–-]))?'  # nothing, or what an opening quotation mark can follow
+    r'(?:""[^"\t]*""[^"\t]*)+'
+    r'"(?=\t|$)'
+)
 _ENCLOSED_ROW = re.compile(r'"[^\t]*"(?:\t"[^\t]*")*')
 
 
