@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 CHECK_FILE = "check.json"
 """What the corpus check found in the text of a run, in the run's folder."""
 SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
