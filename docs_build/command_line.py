@@ -1,4 +1,4 @@
-"""The reference of the command line, from the dataclasses that the command line itself is made of."""
+"""The reference of the command line, generated from the same dataclasses as the command line."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _VERBS, _PRESETS = "<!-- verbs -->", "<!-- presets -->"
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill in the verbs and the presets where a page asks for them."""
+    """Insert the verbs and the presets at their marks."""
     if _VERBS in markdown:
         markdown = markdown.replace(_VERBS, "\n\n".join("\n\n".join(_verb(name)) for name in VERBS))
     return markdown.replace(_PRESETS, _presets())
 
 
 def _verb(name: str) -> Iterator[str]:
-    """The section of a verb: its own options, then those of each group under its heading."""
+    """Yield the section of a verb: its own options, then those of each group under a heading."""
     verb, types = VERBS[name], get_type_hints(VERBS[name].config)
     yield f"## {name} {{ #{name} }}"
     yield " ".join((verb.config.__doc__ or "").split())
@@ -59,12 +59,12 @@ def _kind(kind: Any) -> str:
 
 
 def in_html(text: str) -> str:
-    """A help text: escaped, `code` as code."""
+    """Return a help text as HTML: escaped, `code` as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(" ".join(text.split()), quote=False))
 
 
 def _presets() -> str:
-    """What each preset sets, side by side."""
+    """Return a table of what each preset sets."""
     names = list(dict.fromkeys(key for preset in PRESETS.values() for key in preset))
     lines = [f"| | {' | '.join(PRESETS)} |", "|---|" + "---|" * len(PRESETS)]
     for name in names:

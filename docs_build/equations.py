@@ -1,4 +1,4 @@
-"""Equations: $…$ and $$…$$ become MathML while the site is built, so that no browser needs a script for them."""
+"""Equations: the build converts $…$ and $$…$$ to MathML, so that browsers need no script for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mkdocs.structure.pages import Page
 
 log = get_plugin_logger("equations")
 
-# What pymdownx.arithmatex makes of $…$ and $$…$$ outside of code.
+# The output of pymdownx.arithmatex for $…$ and $$…$$ outside of code.
 _INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 
@@ -26,23 +26,23 @@ _AS_TEX_SPACES_IT = (
 
 
 class BadEquation(Exception):
-    """LaTeX that has no MathML."""
+    """LaTeX that can't be converted to MathML."""
 
 
 def to_mathml(latex: str, display: str) -> str:
-    """One equation.
+    """Convert one equation to MathML.
 
     Args:
-        latex: what stands between the dollars.
+        latex: the text between the dollars.
         display: "inline" or "block".
 
     Raises:
         BadEquation: it can't be converted.
     """
-    latex = re.sub(r"{aligned}", "{align*}", latex.strip())  # the only form of it that the converter knows
+    latex = re.sub(r"{aligned}", "{align*}", latex.strip())  # the only such environment that the converter supports
     try:
         mathml = convert(latex, display=display)
-    except Exception as error:  # the converter's errors have no base class of their own
+    except Exception as error:  # the converter's errors have no common base class
         raise BadEquation(f"{type(error).__name__} in {latex}") from error
     if unknown := re.search(r"\\[A-Za-z]+", mathml):
         raise BadEquation(f"{unknown[0]} is unknown, in {latex}")
@@ -52,7 +52,7 @@ def to_mathml(latex: str, display: str) -> str:
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Convert a page's equations."""
+    """Convert the equations of a page."""
 
     def replace(match: re.Match[str], display: str) -> str:
         try:

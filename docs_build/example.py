@@ -1,4 +1,4 @@
-"""An example from the demo's translator, where `make demo` has made one: a sentence, translated and inspected."""
+"""An example sentence, translated and inspected, if `make demo` has trained a translator."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PAGE, _MARK = "inspection.html", "<!-- example -->"
 
 @functools.cache
 def inspection() -> Inspection | None:
-    """What the demo's translator does with the sentence; None where there is no such translator."""
+    """Return the inspection of the sentence by the demo's translator; None if there is none."""
     if not (MODEL / "model.safetensors").is_file():
         return None
     try:
         return inspect(Translator.load(MODEL), SENTENCE)
-    except DragomanError as error:  # a folder that another version of Dragoman made
+    except DragomanError as error:  # a folder of another version of Dragoman
         log.info("no example: %s", error)
         return None
 
@@ -42,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Show the example where a page asks for it."""
+    """Insert the example at its mark."""
     example = (
         f'<iframe class="example" src="{_PAGE}" title="An inspection" loading="lazy"></iframe>\n\n'
         f"[The same page by itself]({_PAGE}){{ .below-code }}"

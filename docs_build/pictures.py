@@ -1,7 +1,7 @@
-"""The pictures: drawn by the code while the site is built, as figures/NAME.svg, and a page that shows them all.
+"""The pictures: the build draws them as figures/NAME.svg, and a page shows them all.
 
-Any page may show one: `![what there is to see](figures/causal-mask.svg)`. The reader gets it on paper, also where the
-page is dark, and by itself after a click.
+Any page may show one: `![description](figures/causal-mask.svg)`. Pictures have a white background, also in dark mode,
+and open on their own after a click.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IMAGE = re.compile(r'<img\b[^>]*? src="([^"]*figures/[^"]+\.svg)"[^>]*>')
 
 @functools.cache
 def drawn() -> dict[str, bytes]:
-    """Every picture as SVG, by name; drawn once in a process."""
+    """Draw every picture as SVG, once per process; returns them by name."""
     with tempfile.TemporaryDirectory() as folder:
         return {path.stem: path.read_bytes() for path in save_gallery(Path(folder), "svg", inspection=inspection())}
 
@@ -38,7 +38,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Show all of them where a page asks for it."""
+    """Insert all pictures at their mark."""
     return markdown.replace(_MARK, _all_pictures()) if _MARK in markdown else markdown
 
 
@@ -53,5 +53,5 @@ def _all_pictures() -> str:
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put every picture on paper, and link it to itself."""
+    """Give every picture a background, and a link to its file."""
     return _IMAGE.sub(lambda image: f'<a class="picture" href="{image[1]}">{image[0]}</a>', content)

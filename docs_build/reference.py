@@ -1,4 +1,4 @@
-"""The API reference: a page for every module, in the order of the house's floors."""
+"""The API reference: a page for every module, in the order of the floors."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from symbols import PACKAGE, ROOT, module_file, modules, parse
 
 
 def floors() -> list[list[str]]:
-    """The modules of each floor, lowest first, as the test of the architecture lists them; strangers come last."""
+    """Return the modules of each floor, lowest first, as the test of the architecture lists their packages."""
     tree = parse(ROOT / "tests" / "test_architecture.py")
     (value,) = (
         node.value
         for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "FLOORS"
     )
-    there = [module for module in modules() if has_api(module) and module != PACKAGE]
-    listed = [[f"{PACKAGE}.{name}" for name in names] for names in ast.literal_eval(value)]
-    placed = [[module for module in floor if module in there] for floor in listed]
-    rest = [module for module in there if not any(module in floor for floor in placed)]
-    return [*placed, rest] if rest else placed
+    described = [module for module in modules() if has_api(module) and module != PACKAGE]
+    return [
+        [module for name in names for module in described if f"{module}.".startswith(f"{PACKAGE}.{name}.")]
+        for names in ast.literal_eval(value)
+    ]
 
 
 def summary(module: str) -> str:
-    """The first paragraph of a module's docstring, on one line."""
+    """Return the first paragraph of a module's docstring on one line."""
     text = ast.get_docstring(parse(ROOT / module_file(module))) or ""
     return " ".join(text.split("\n\n")[0].split())
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages, and put them into the navigation."""
+    """Add the pages to the site and to the navigation."""
     for module in [PACKAGE, *(module for floor in floors() for module in floor)]:
         files.append(File.generated(config, api_uri(module), content=_page(module)))
     files.append(File.generated(config, "api/index.md", content=_overview()))
@@ -47,7 +47,7 @@ def _page(module: str) -> str:
 
 
 def _navigation() -> dict[str, Any]:
-    """Modules one by one, packages as groups, as the floors come."""
+    """Return the navigation: single modules, and packages as groups, in the order of the floors."""
     items: list[Any] = ["api/index.md", {PACKAGE: api_uri(PACKAGE)}]
     groups: dict[str, list[Any]] = {}
     for module in (module for floor in floors() for module in floor):
@@ -66,13 +66,14 @@ def _navigation() -> dict[str, Any]:
 def _overview() -> str:
     lines = [
         "---\ntitle: API reference\n---\n\n# API reference\n",
-        "Most programs need three names, and `import dragoman` has them: "
-        "[`Translator`][dragoman.inference.translator.Translator], which turns raw lines into raw lines; "
-        "[`SearchConfig`][dragoman.config.SearchConfig], how it looks for them; and "
+        "Most programs need only names that `import dragoman` provides: "
+        "[`Translator`][dragoman.inference.translator.Translator] translates raw lines; "
+        "[`SearchConfig`][dragoman.config.SearchConfig] has the settings of its search; "
+        "[`inspect`][dragoman.inspection.evidence.inspect] shows one translation from the inside; "
         "[`Transformer`][dragoman.model.transformer.Transformer] with its "
-        "[`ModelConfig`][dragoman.config.ModelConfig], the model itself.\n",
-        "Imports only go down: a module knows what stands on a lower floor, or before it in its own package "
-        "([how Dragoman is built](../design.md)). Here the lowest floor comes first.\n",
+        "[`ModelConfig`][dragoman.config.ModelConfig] is the model itself.\n",
+        "Imports only go down, to packages on a lower floor or before it in the list "
+        "([how Dragoman is built](../design.md)). The lowest floor comes first.\n",
     ]
     for number, floor in enumerate(floors()):
         lines.append(f"\n## Floor {number}\n\n| module | |\n|---|---|")

@@ -1,16 +1,16 @@
-"""The source in the site: a page for every file, a link for every [[reference]], one for every entry of the API.
+"""Source code in the site: a page for every file, and links to it from every [[reference]] and every API entry.
 
 In Markdown, outside of code blocks,
 
-    [[dragoman.model.masks:causal_mask]]                            the name, and its line
+    [[dragoman.model.masks:causal_mask]]                            the name and its line
     [[dragoman.model.masks:causal_mask @ tril]]                     only the line of that text
     [[show dragoman.model.masks:causal_mask @ torch.ones … tril]]   the lines themselves, from one text to the other
     [[tests/model/test_masks.py::test_several_ids]]                 the test in words, and its line
 
-Names lead to the API reference, lines to the source.
+Names link to the API reference, lines to the source.
 
-Lines that are nothing but references to tests become a list: the tests that pin the statement before them. A reference
-that leads nowhere is a warning, and so fails the strict build.
+Lines that consist only of references to tests become a list of the tests for the statement before them. A reference
+that can't be resolved is a warning, which fails the strict build.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _HEADING = re.compile(r'<h\d id="(dragoman\.[\w.]+)" class="doc doc-heading">')
 
 
 def source_uri(file: str) -> str:
-    """The page that shows a file."""
+    """Return the page that shows a file."""
     return f"source/{file}.md"
 
 
 def on_pre_build(config: MkDocsConfig) -> None:
-    """Forget the files of an earlier build."""
+    """Clear the cache of an earlier build."""
     forget()
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every file of the package, and for the tests that some page names."""
+    """Add a page for every file of the package and every test file that a page names."""
     shown = {module_file(module) for module in modules()}
     for file in files.documentation_pages():
         for reference in REFERENCE.findall(_text(file)):
@@ -65,7 +65,7 @@ def _text(file: File) -> str:
 
 
 def _source_page(name: str) -> str:
-    """A file's source, highlighted, with an anchor L1, L2, … for every line."""
+    """Return the highlighted source of a file, with an anchor L1, L2, … for every line."""
     formatter = HtmlFormatter(linenos="inline", linespans="L", wrapcode=True, cssclass="highlight source")
     code = highlight((ROOT / name).read_text(encoding="utf-8"), PythonLexer(stripnl=False), formatter)
     code = re.sub(r'id="L-(\d+)"', r'id="L\1"', code)
@@ -77,20 +77,20 @@ def _source_page(name: str) -> str:
 
 
 def as_code(name: str) -> str:
-    """A path or a dotted name as code that may be broken after its slashes and dots."""
+    """Return a path or a dotted name as code that may wrap after slashes and dots."""
     breakable = re.sub(r"([/.])", r"\1<wbr>", name)
     return f"<code>{breakable}</code>"
 
 
 def has_api(module: str) -> bool:
-    """Whether the API reference has a page for a module: packages other than the whole have nothing to say."""
+    """Whether the API reference has a page for a module; of packages only the top one has."""
     if module.endswith("__main__"):
         return False
     return module == PACKAGE or (module in modules() and module_file(module) == f"{module.replace('.', '/')}.py")
 
 
 def api_uri(module: str) -> str:
-    """The page of the API reference that describes a module."""
+    """Return the page of the API reference that describes a module."""
     return f"api/{module.removeprefix(PACKAGE + '.').replace('.', '/')}.md"
 
 
@@ -136,14 +136,14 @@ def _line_link(place: Place, up: str) -> str:
 
 
 def _excerpt(reference: str, up: str) -> str:
-    """The lines from the first text to the last, as they stand in the source."""
+    """Return the source lines from the first text to the last."""
     symbol, _, texts = reference.partition(" @ ")
     first, _, last = texts.partition(" … ")
     start = resolve(f"{symbol} @ {first}" if first else symbol)
     end = resolve(f"{symbol} @ {last}").line if last else start.line
     lines = (ROOT / start.file).read_text(encoding="utf-8").split("\n")[start.line - 1 : end]
     if not lines:
-        raise UnknownSymbol(f"{reference}: the last line stands before the first")
+        raise UnknownSymbol(f"{reference}: the last line is before the first")
     code = re.sub(r"  # type: ignore\S*", "", textwrap.dedent("\n".join(lines)))
     return f"""``` {{ .python linenums="{start.line}" }}\n{code}\n```\n\n{_line_link(start, up)}\n{{ .below-code }}"""
 
@@ -152,7 +152,7 @@ def _short(place: Place) -> str:
     return f"{place.file.removeprefix(PACKAGE + '/')}:{place.line}"
 
 
-@event_priority(-50)  # after the API reference is there
+@event_priority(-50)  # after the API reference has been added
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Give every entry of the API reference a link to its source."""
     return _HEADING.sub(lambda match: match[0] + _source_link(match[1], page), content)

@@ -1,4 +1,4 @@
-"""Where things stand in the code: names become files and lines, through the syntax tree.
+"""Find names in the code: the syntax tree gives the file and line of each.
 
 A reference is one of
 
@@ -20,12 +20,12 @@ PACKAGE = "dragoman"
 
 
 class UnknownSymbol(Exception):
-    """A reference to something that is not there (any more)."""
+    """A reference to a file, definition or text that does not exist."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reference leads."""
+    """The target of a reference."""
 
     file: str
     """Path from the repository's root, with forward slashes."""
@@ -34,7 +34,7 @@ class Place:
     module: str
     """The dotted module, or the path of a test file."""
     name: str
-    """What it defines there; empty for the module itself."""
+    """The name defined there; empty for the module itself."""
 
     @property
     def is_public(self) -> bool:
@@ -44,7 +44,7 @@ class Place:
 
 
 def resolve(reference: str) -> Place:
-    """Find what a reference names.
+    """Return the place that a reference names.
 
     Raises:
         UnknownSymbol: there is no such file, definition or text.
@@ -71,13 +71,13 @@ def resolve(reference: str) -> Place:
 
 
 def module_file(module: str) -> str:
-    """The file of a module, from the repository's root."""
+    """Return the file of a module, relative to the repository's root."""
     base = module.replace(".", "/")
     return f"{base}/__init__.py" if (ROOT / base).is_dir() else f"{base}.py"
 
 
 def modules() -> list[str]:
-    """All modules of the package, dotted, in alphabetical order."""
+    """Return all modules of the package, dotted, in alphabetical order."""
     names = []
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -86,7 +86,7 @@ def modules() -> list[str]:
 
 
 def parse(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
+    """Return the syntax tree of a file."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -97,7 +97,7 @@ def _lines(path: Path) -> list[str]:
 
 @functools.cache
 def _definitions(path: Path) -> dict[str, tuple[int, int]]:
-    """First and last line of everything that a file defines, methods and fields under dotted names."""
+    """Return the first and last line of each definition in a file; methods and fields have dotted names."""
     found: dict[str, tuple[int, int]] = {}
 
     def collect(body: list[ast.stmt], prefix: str) -> None:
@@ -120,6 +120,6 @@ def _definitions(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def forget() -> None:
-    """Read every file anew from now on."""
+    """Clear the caches, so that every file is read again."""
     _lines.cache_clear()
     _definitions.cache_clear()

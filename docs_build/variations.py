@@ -1,4 +1,4 @@
-"""Table 3 of the paper, row by row: the settings that make each model, and how many parameters it then has."""
+"""Table 3 of the paper: the settings of each model, and its number of parameters."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _MARK = "<!-- table 3 -->"
 
 @dataclass(frozen=True)
 class Row:
-    """One model of table 3, and what the paper reports of it."""
+    """One model of table 3, and what the paper reports about it."""
 
     label: str
     settings: dict[str, Any] | None
-    """What differs from base, under the names of the command line; None where it can't be set."""
+    """Differences from base, under the names of the command line; None if they can't be set."""
     perplexity: float
     bleu: float
     millions: int | None = None
-    """Parameters; None where the paper leaves the cell empty, because they are those of base."""
+    """Parameters; None if the paper leaves the cell empty because they are those of base."""
     preset: str = "base"
     what: str = ""
-    """In words, where settings don't say it."""
+    """The difference in words, if there are no settings for it."""
 
 
 ROWS = [
@@ -57,7 +57,7 @@ ROWS = [
 
 
 def parameters(row: Row) -> int | None:
-    """Learned values of a row's model with 37,000 subwords; building it also checks that its settings are possible."""
+    """Return the number of parameters of a row's model with 37,000 subwords; building it also checks the settings."""
     if row.settings is None:
         return None
     groups: dict[str, dict[str, Any]] = {"model": {}, "optimizer": {}}
@@ -71,7 +71,7 @@ def parameters(row: Row) -> int | None:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the table where a page asks for it."""
+    """Insert the table at its mark."""
     return markdown.replace(_MARK, _table()) if _MARK in markdown else markdown
 
 
