@@ -46,13 +46,7 @@ def describe_evaluation(
 ) -> dict[str, Any]:
     """Everything to keep of an evaluation, as JSON values.
 
-    Args:
-        settings: the options of `evaluate` by name, among them the model's folder and the texts ("test").
-        direction: the languages of the model and the facts about it.
-        pairs: the test text.
-        translations: one for each pair.
-        scores: as all_scores returns them.
-        computing: the library, precision and device that translated (SearchEngine.computing).
+    The settings are the options of `evaluate` by name; computing is the library, precision and device that translated.
     """
     folder = Path(settings["folder"])
     exported = folder / MODEL_FILE
@@ -90,45 +84,32 @@ def as_table(evaluation: dict[str, Any]) -> str:
 
 
 def read_evaluation(path: str) -> dict[str, Any]:
-    """What `evaluate --json` wrote, with "tokenized" added.
-
-    Raises:
-        DragomanError: the file cannot be read, or holds something else.
-    """
+    """What `evaluate --json` wrote. Raises DragomanError if the file cannot be read, or holds something else."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        found |= {"model": with_plain_keys(found["model"]), "tokenized": bool(found["settings"]["tokenized"])}
-        _require_evaluation(found)
-        return dict(found)
+        found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        found["model"] = with_plain_keys(found["model"])
+        scores, metrics = found["scores"], _metrics(found)
+        strings = [found["languages"][1], found["text"]["sha256"], found["weights"]["sha256"]]
+        strings += [scores[f"{name}_signature"] for name in metrics]
+        strings += [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
+        checks = [metrics, found["lines"], isinstance(found["model"].get(RUN_FACT, {}), dict)]
+        checks += [isinstance(found["settings"]["tokenized"], bool), all(isinstance(text, str) for text in strings)]
+        if not all(checks) or not all(math.isfinite(scores[name]) for name in metrics):
+            raise ValueError
     except OSError as error:
         reason = "a folder; give the file that evaluate --json wrote" if Path(path).is_dir() else error.strerror
         raise DragomanError(f"{path}: {reason}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again") from None
-
-
-def _require_evaluation(found: Any) -> None:
-    """Raise one of the errors that Python has for it unless this has all that a comparison reads."""
-    scores, metrics = found["scores"], _metrics(found)
-    strings = [found["languages"][1], found["text"]["sha256"], found["weights"]["sha256"]]
-    strings += [scores[f"{name}_signature"] for name in metrics]
-    strings += [line[name] for line in found["lines"] for name in ("source", "reference", "translation")]
-    whole = all(math.isfinite(scores[name]) for name in metrics) and all(isinstance(text, str) for text in strings)
-    if not (whole and metrics and found["lines"] and isinstance(found["model"].get(RUN_FACT, {}), dict)):
-        raise ValueError
+    return found
 
 
 def compare_evaluations(systems: Sequence[str], baselines: Sequence[str]) -> dict[str, Any]:
-    """Compare files that `evaluate --json` wrote, as JSON values; "result" is what compare_runs returns.
+    """Compare files that `evaluate --json` wrote, one for each run of a system, as JSON values.
 
-    Args:
-        systems: a file for each run of the system.
-        baselines: a file for each run of another system, as many; or none.
-
-    Raises:
-        DragomanError: a file is not an evaluation, they are of different texts or metrics, or of different systems.
+    Raises DragomanError if they are not evaluations of one text, by one metric, of one system and one baseline.
     """
-    paths = [*systems, *baselines]
+    paths, count = [*systems, *baselines], len(systems)
     runs = [read_evaluation(path) for path in paths]
     for path, run in zip(paths, runs, strict=True):
         if _text(run) != _text(runs[0]):
@@ -136,7 +117,6 @@ def compare_evaluations(systems: Sequence[str], baselines: Sequence[str]) -> dic
         if _signatures(run) != _signatures(runs[0]):
             signatures = f"{_signatures(run)}; {_signatures(runs[0])}"
             raise DragomanError(f"{path}: scored in another way than {paths[0]} ({signatures})")
-    count = len(systems)
     _require_one_system(systems, runs[:count])
     _require_one_system(baselines, runs[count:])
     kept = [
@@ -206,23 +186,21 @@ def _signatures(evaluation: dict[str, Any]) -> str:
 
 
 def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """Mean and spread of each metric over the runs of a system, and its difference from a baseline.
-
-    Args:
-        systems: evaluations, as read_evaluation returns them.
-        baselines: evaluations of another system on the same text; as many, or none.
+    """Compare the evaluations of a system's runs with those of as many runs of a baseline on the same text, or none.
 
     Returns:
         By metric: the spread of both; for each pair of runs, the p-value and half the width of the 95 % confidence
         interval of the system's score; and the signature of the resampling.
     """
     found: dict[str, Any] = {name: {"system": spread(systems, name)} for name in _metrics(systems[0])}
-    references = [line["reference"] for line in systems[0]["lines"]]
+    if not baselines:
+        return found
     pairs = []
-    for run, other in zip(systems, baselines, strict=bool(baselines)):
+    for run, other in zip(systems, baselines, strict=True):
         before, after = ([line["translation"] for line in one["lines"]] for one in (other, run))
-        pairs.append(paired_bootstrap(before, after, references, run["languages"][1], run["tokenized"]))
-    for name, one in found.items() if baselines else ():
+        references, tokenized = [line["reference"] for line in run["lines"]], run["settings"]["tokenized"]
+        pairs.append(paired_bootstrap(before, after, references, run["languages"][1], tokenized))
+    for name, one in found.items():
         one["baseline"] = spread(baselines, name)
         one["p"] = [pair[name].p for pair in pairs]
         one["interval"] = [pair[name].interval for pair in pairs]
@@ -239,26 +217,25 @@ def spread(runs: Sequence[dict[str, Any]], metric: str) -> dict[str, float]:
 
 def spread_in_words(found: dict[str, float]) -> str:
     """Mean and, of several runs, standard deviation, as spread found them."""
-    deviation = found.get("standard_deviation")
-    runs = "" if deviation is None else f" ± {deviation:.2f} (standard deviation of {found['runs']:.0f} runs)"
-    return f"{found['mean']:.2f}{runs}"
+    mean = f"{found['mean']:.2f}"
+    if found["runs"] == 1:
+        return mean
+    return f"{mean} ± {found['standard_deviation']:.2f} (standard deviation of {found['runs']} runs)"
 
 
 def comparison_table(result: dict[str, Any]) -> str:
     """What compare_runs returned, in Markdown."""
-    compared = all("baseline" in one for one in result.values())
-    rows = [
-        ["metric", "baseline", "system", "difference", "p", "95 % interval of the system"]
-        if compared
-        else ["metric", "system"]
-    ]
-    rows.append(["---"] * len(rows[0]))
+    rows = [["metric", "system"], ["---", "---"]]
     for name, one in result.items():
-        row = [METRICS[name], spread_in_words(one["system"])]
-        if compared:
-            row.insert(1, spread_in_words(one["baseline"]))
-            row.append(f"{one['system']['mean'] - one['baseline']['mean']:+.2f}")
-            row.append(", ".join(f"{p:.3f}" for p in one["p"]))
-            row.append(", ".join(f"± {interval:.2f}" for interval in one["interval"]))
-        rows.append(row)
+        system = spread_in_words(one["system"])
+        if "baseline" not in one:
+            rows.append([METRICS[name], system])
+            continue
+        rows[0] = ["metric", "baseline", "system", "difference", "p", "95 % interval of the system"]
+        rows[1] = ["---"] * len(rows[0])
+        difference = f"{one['system']['mean'] - one['baseline']['mean']:+.2f}"
+        p, interval = (
+            ", ".join(map(form.format, one[key])) for key, form in (("p", "{:.3f}"), ("interval", "± {:.2f}"))
+        )
+        rows.append([METRICS[name], spread_in_words(one["baseline"]), system, difference, p, interval])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -102,7 +102,7 @@ def test_tokenised_text_is_scored_as_such_or_warned_of(
     assert "tok:none" in shown.out
     assert len(shown.out.splitlines()) == 1
     assert shown.err == ""
-    assert read_evaluation(str(tmp_path / "scores.json"))["tokenized"]
+    assert read_evaluation(str(tmp_path / "scores.json"))["settings"]["tokenized"]
     (tmp_path / "test.tsv").write_text("a cat.\tUn chat.\nthe dog, old\tLe chien, vieux\n")
     assert main([*arguments, "--tokenized"]) == 0
     assert "does not look tokenised" in capsys.readouterr().err
@@ -156,7 +156,7 @@ def test_results_are_kept_if_they_can_not_be_printed(
 
 
 def test_runs_have_a_mean_and_a_spread() -> None:
-    runs = [dict(evaluation(seed), tokenized=False) for seed in (1, 2, 3)]
+    runs = [evaluation(seed) for seed in (1, 2, 3)]
     values = [run["scores"]["bleu"] for run in runs]
     mean, deviation = pytest.approx(statistics.fmean(values)), pytest.approx(statistics.stdev(values))
     assert compare_runs(runs)["bleu"] == {"system": {"mean": mean, "runs": 3, "standard_deviation": deviation}}
