@@ -113,7 +113,7 @@ class Inspection:
     """The decoder layer, from 0, that the alignment was read from."""
 
     def labels(self, pieces: Sequence[str], side: int = 1) -> list[str]:
-        """Labels for people of subwords of the source (side 0) or the target (1), as readable makes them."""
+        """Readable labels of subwords of the source (side 0) or the target (1)."""
         return readable(pieces, has_spaces(self.languages[side]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +122,9 @@ class Inspection:
         A weight w is stored as the 16-bit integer round(65,535 w), little-endian, in the order (H, T, S).
         """
         shown: dict[str, Any] = _mapped(asdict(replace(self, maps={})), _shown)
-        shown["maps"] = {name: {"shape": w.shape, "data": _packed(w)} for name, w in self.maps.items()}
+        for name, weights in self.maps.items():
+            data = np.rint(weights * 65_535).astype("<u2").tobytes()
+            shown["maps"][name] = {"shape": weights.shape, "data": base64.b64encode(data).decode("ascii")}
         shown["source_labels"] = self.labels(self.source_pieces, 0)
         shown["input_labels"], shown["output_labels"] = self.labels(self.inputs), self.labels(self.outputs)
         for entry, candidate in zip(shown["candidates"], self.candidates, strict=True):
@@ -139,34 +141,24 @@ class Inspection:
         return render_page(self.to_dict())
 
     def save_npz(self, path: Path) -> None:
-        """Write the arrays: every map under its name, subwords, probabilities and ranks, alignment.
-
-        The alignment's numbers are those of words; source_words and target_words say which word a subword belongs to.
-
-        Raises:
-            DragomanError: the file can't be written.
-        """
+        """Write the arrays: every map under its name, subwords, probabilities and ranks, the words and their links."""
         buffer = io.BytesIO()
         arrays: dict[str, Any] = {
-            "source_pieces": np.array(self.source_pieces),
-            "inputs": np.array(self.inputs),
-            "outputs": np.array(self.outputs),
-            "probabilities": np.array([step.probability for step in self.predictions]),
-            "ranks": np.array([step.rank for step in self.predictions]),
-            "source_words": np.array(self.source_words),
-            "target_words": np.array(self.target_words),
+            "source_pieces": self.source_pieces,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "probabilities": [step.probability for step in self.predictions],
+            "ranks": [step.rank for step in self.predictions],
+            "source_words": self.source_words,
+            "target_words": self.target_words,
             "alignment": np.array(self.alignment, dtype=np.int64).reshape(-1, 2),
-            "alignment_layer": np.array(self.alignment_layer),
+            "alignment_layer": self.alignment_layer,
         }
         np.savez_compressed(buffer, **(arrays | self.maps))
         write_atomically(path, buffer.getvalue())
 
     def save_json(self, path: Path) -> None:
-        """Write everything except the attention weights as JSON, under the names of this class; NaN becomes null.
-
-        Raises:
-            DragomanError: the file can't be written.
-        """
+        """Write everything except the attention weights as JSON, under the names of this class; NaN becomes null."""
         record = _mapped(asdict(replace(self, maps={})), _finite)
         del record["maps"]
         write_atomically(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
@@ -182,10 +174,6 @@ class Inspection:
     def __str__(self) -> str:
         """The sentence and its translation, on two lines."""
         return f"{self.source}\n{self.target}"
-
-
-def _packed(weights: FloatArray) -> str:
-    return base64.b64encode(np.rint(weights * 65_535).astype("<u2").tobytes()).decode("ascii")
 
 
 def readable(pieces: Sequence[str], spaced: bool = True) -> list[str]:

@@ -10,6 +10,9 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from rich.cells import cell_len
@@ -24,35 +27,24 @@ from dragoman.inspection.record import Inspection, Prediction, readable, visible
 # Of the 256 colours, those that stand out from white and from black.
 _STRONG, _ALARM, _FAINT = "color(32)", "color(166)", "color(243)"
 _SHADES = "░░▒▒▓▓███"  # for one tenth, two, …
-_LONGEST_CODE, _LONGEST_RUNNER_UP, _LONGEST_WORD = 8, 12, 24
-_LONGEST_COLUMN = (14, 8)  # whichever gives fewer groups of columns
+_LONGEST_CODE, _LONGEST_COLUMN, _LONGEST_RUNNER_UP, _LONGEST_WORD = 8, 10, 12, 24
 _LEFT_TO_RIGHT = "\u200e"
 
 
 def render_text(inspection: Inspection, width: int = 80, color: bool = False) -> str:
-    """What a terminal can show of a translation: candidates, every step, the alignment, the cross-attention.
+    """What a terminal of this width in cells can show of a translation, without a line break at the end.
 
-    Args:
-        inspection: what dragoman.inspect returned.
-        width: cells of a line; no line is wider.
-        color: mark with escape codes what stands out, in colours for light and dark terminals.
-
-    Returns:
-        Lines, without a line break after the last one.
+    With color, escape codes mark what stands out, in colours for light and dark terminals.
     """
     written = io.StringIO()
     colours: Literal["256"] | None = "256" if color else None
     console = Console(file=written, width=width, color_system=colours, force_terminal=color)
-    for number, part in enumerate((_sentences, _candidates, _steps, _alignment, _attention)):
-        if number:
-            console.print()
-        for block in part(inspection, width):
-            console.print(block)
+    for part in (_sentences, _candidates, _steps, _alignment, _attention):
+        console.print(*part(inspection, width), "", sep="\n")
     return "\n".join(line.rstrip(" ") for line in written.getvalue().split("\n")).rstrip("\n")
 
 
 def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
-    """Source and translation, each after its language, and how probable the translation is."""
     table = _table(2, header=False)
     table.add_column(style=_FAINT)
     table.add_column(overflow="fold")
@@ -63,7 +55,6 @@ def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
 
 
 def _candidates(inspection: Inspection, width: int) -> Iterator[RenderableType]:
-    """What the search finished, best first; "▸" marks the translation that is looked at."""
     order = "best first" if inspection.facts["search"]["precision"] == "fp32" else "in the order of the search (bf16)"
     yield _heading("Candidates", f"{order}; score = log-probability / length penalty", width)
     table = _table(2)
@@ -111,7 +102,6 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
 
 
 def _alignment(inspection: Inspection, width: int) -> Iterator[RenderableType]:
-    """The linked words side by side, and the links in Pharaoh's format."""
     yield _heading("Alignment", "read off the cross-attention below; </s> does not count", width)
     sources = _words(inspection.source_pieces, inspection.source_words)
     targets = _words(inspection.outputs, inspection.target_words)
@@ -140,8 +130,7 @@ def _attention(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     columns, rows = inspection.labels(inspection.source_pieces, 0), inspection.labels(inspection.outputs)
     longest = _longest(rows, width)
     room = width - len(str(len(rows))) - 1 - max(cell_len(_fitted(row, longest).plain) for row in rows)
-    choices = [[max(2, min(most, cell_len(column))) for column in columns] for most in _LONGEST_COLUMN]
-    widths = min(choices, key=lambda choice: len(_groups(choice, room)))
+    widths = [max(2, min(_LONGEST_COLUMN, cell_len(column))) for column in columns]
     for group in _groups(widths, room):
         if group.start:
             yield ""
@@ -156,13 +145,11 @@ def _attention(inspection: Inspection, width: int) -> Iterator[RenderableType]:
 
 
 def _heading(title: str, note: str, width: int) -> Text:
-    """A title and what explains it, on one line if there is room."""
     between = "   " if len(title) + 3 + len(note) <= width else "\n"
     return Text.assemble((title, "bold"), between, (note, _FAINT))
 
 
 def _table(gap: int, header: bool = True) -> Table:
-    """An empty table without borders; gap is the number of cells between columns."""
     return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=_FAINT, show_header=header)
 
 
@@ -174,11 +161,8 @@ def _runners_up(inspection: Inspection, step: Prediction) -> list[tuple[str, flo
 
 def _words(pieces: Sequence[str], places: Sequence[int]) -> list[str]:
     """The words that subwords belong to."""
-    words: list[list[str]] = [[] for _ in range(max(places, default=NO_WORD) + 1)]
-    for piece, place in zip(pieces, places, strict=True):
-        if place != NO_WORD:
-            words[place].append(piece)
-    return [_spelt(word) for word in words]
+    words = groupby(zip(places, pieces, strict=True), key=itemgetter(0))
+    return [_spelt([piece for _, piece in word]) for place, word in words if place != NO_WORD]
 
 
 def _spelt(pieces: Sequence[str]) -> str:
@@ -187,10 +171,10 @@ def _spelt(pieces: Sequence[str]) -> str:
     for piece in pieces:
         byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
         text += bytes.fromhex(byte[1]) if byte else piece.removeprefix("▁").encode()
-    try:
-        return visible(text.decode()) or "".join(readable(pieces))
-    except UnicodeDecodeError:
-        return "".join(readable(pieces))
+    with suppress(UnicodeDecodeError):
+        if text:
+            return visible(text.decode())
+    return "".join(readable(pieces))
 
 
 def _probability(value: float) -> str:

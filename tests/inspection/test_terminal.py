@@ -148,15 +148,6 @@ def test_the_grid_has_the_mean_of_the_heads_in_tenths(sources: int, targets: int
     assert [shade for _, shade in sorted(shades)] == sorted(shade for _, shade in shades), "more is darker"
 
 
-def test_the_fewest_groups_that_the_width_allows() -> None:
-    record = an_inspection([f"▁{'s' * 12}"] * 8, ["▁t"])
-    assert len(read_grid(render_text(record, 130))[0]) == 9
-    assert "ssssssssssss" in render_text(record, 130).split("Cross-attention")[1], "whole labels where there is room"
-    narrow = render_text(record, 86).split("Cross-attention")[1]
-    assert narrow.count("1 t") == 1, "shorter labels rather than a second group"
-    assert "sssssss…" in narrow
-
-
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_columns_stand_one_below_the_other_in_any_script(width: int) -> None:
     pieces = [
