@@ -1,6 +1,5 @@
-"""Attention weights of a translator, as images: all heads of a block, all blocks of a model.
+"""Attention weights, as images: all heads of a block, all blocks of a model.
 
-The functions take plain arrays or tensors and labels, so they draw any model's weights.
 Shapes: H heads, T query length, S key length.
 """
 
@@ -20,13 +19,9 @@ from torch import Tensor
 from dragoman.figures import style
 from dragoman.inspection.record import Inspection
 
-LONGEST_ROW, LONGEST_COLUMN = 32, 14
-"""Characters that are shown of a row's label, and of a column's."""
-MOST_LABELS = 64
-"""Labels along one side of a map; where there are more rows or columns, some stay without one."""
-
+LONGEST_COLUMN, LONGEST_ROW = 14, 32  # characters that are shown of a column's label, and of a row's
+MOST_LABELS = 64  # along one side of a map; where there are more rows or columns, some stay without one
 _LONGEST_READ, _LONGEST_WRITTEN = 10, 14  # characters of the two halves of a step's label
-_LEFT_TO_RIGHT = "\u200e"
 
 _ROW = 0.155  # inches: the least height of a row whose label has letters of style.SMALL
 _LETTER = 0.066  # inches: the usual width of such a letter; an ideograph is twice as wide
@@ -37,17 +32,7 @@ _BAR = 0.8  # inches: width of the colour bar and its label
 def attention_heads(
     weights: Tensor | ArrayLike, queries: Sequence[str], keys: Sequence[str], title: str = ""
 ) -> Figure:
-    """The maps of all heads of one block, on one scale.
-
-    Args:
-        weights: (H, T, S), from 0 to 1.
-        queries: T labels, of any language.
-        keys: S labels.
-        title: above them all.
-
-    Raises:
-        ValueError: the labels are not as many as the rows and columns.
-    """
+    """The maps of all heads of one block, on one scale: weights (H, T, S) with T and S labels of any language."""
     table = style.as_array(weights)
     heads, (side, foot) = len(table), _margins(queries, keys)
     fitting = int((style.FULL_WIDTH - side - _BAR) / (_panel(keys) + 0.15))
@@ -72,12 +57,7 @@ def attention_heads(
 
 @style.styled()
 def attention_overview(maps: Mapping[str, Tensor | ArrayLike]) -> Figure:
-    """All maps of a model, small: a row for each block, a column for each head.
-
-    Args:
-        maps: weights (H, T, S) by block, in the order to draw them in, under the model's names such as
-            "encoder.0.self_attention".
-    """
+    """All maps of a model, small: weights (H, T, S) by block, a row for each block, a column for each head."""
     tables = {name: style.as_array(weights) for name, weights in maps.items()}
     heads = max(map(len, tables.values()))
     figure = style.new_figure(2.0 + 0.68 * heads, 0.4 + 0.68 * len(tables))
@@ -102,8 +82,7 @@ def last_layers(inspection: Inspection) -> Figure:
 
     Maps side by side have the same queries, maps above one another the same keys.
     """
-    source, target = _source(inspection), inspection.labels(inspection.inputs)
-    steps = steps_of(inspection)
+    source, target, steps = _source(inspection), inspection.labels(inspection.inputs), steps_of(inspection)
     outer, cross, inner = "encoder self-attention", "cross-attention", "decoder self-attention"
     side, foot = _margins([*source, *steps], [*source, *target])
     length = 1.1 * (_panel(source) + _panel(target))
@@ -143,16 +122,14 @@ def steps_of(inspection: Inspection) -> list[str]:
     """Labels of the decoder's queries (T): the subword that each step has just read and the one that it writes."""
     read = (style.drawable(label, _LONGEST_READ) for label in inspection.labels(inspection.inputs))
     written = (style.drawable(label, _LONGEST_WRITTEN) for label in inspection.labels(inspection.outputs))
-    mark = _LEFT_TO_RIGHT  # without it Arabic and Hebrew would turn the arrow around
+    mark = "\u200e"  # left to right; without it Arabic and Hebrew would turn the arrow around
     return [f"{mark}{before}{mark} → {mark}{after}" for before, after in zip(read, written, strict=True)]
 
 
 def block_in_words(name: str) -> str:
     """Name of a block in words: "encoder layer 1 self-attention" for "encoder.0.self_attention"; layers from 1."""
-    parts = name.split(".")
-    if len(parts) != 3 or not parts[1].isdigit():
-        return name
-    return f"{parts[0]} layer {int(parts[1]) + 1} {parts[2].replace('_', '-')}"
+    part, layer, kind = name.split(".")
+    return f"{part} layer {int(layer) + 1} {kind.replace('_', '-')}"
 
 
 def _source(inspection: Inspection) -> list[str]:
@@ -165,8 +142,7 @@ def _labelled_map(
     if weights.shape != (len(queries), len(keys)):
         raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {weights.shape}")
     image = _image(ax, weights, highest)
-    style.write_ticks(ax, "y", _some(queries), LONGEST_ROW)
-    style.write_ticks(ax, "x", _some(keys), LONGEST_COLUMN, upright=_upright(keys))
+    style.write_ticks(ax, _some(keys), _some(queries), (LONGEST_COLUMN, LONGEST_ROW), _upright(keys))
     return image
 
 

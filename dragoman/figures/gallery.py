@@ -8,14 +8,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from dragoman.config import DragomanError
 from dragoman.figures import attention, masks, normalization, parts, positions, style, training, walkthrough
 from dragoman.figures.style import Picture
 from dragoman.inspection.record import Inspection
 from dragoman.runtime.files import make_folder, write_atomically
-
-FORMATS = ("png", "svg")
-
 
 GALLERY: dict[str, Picture] = {
     "transformer": parts.transformer,
@@ -73,14 +69,7 @@ def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
 def save_gallery(out: Path, suffix: str = "png", dpi: int = 200, inspection: Inspection | None = None) -> list[Path]:
     """Write every picture as NAME.png or NAME.svg and return the files in order; the same call writes the same bytes.
 
-    Args:
-        out: the folder; made if need be.
-        suffix: "png" or "svg".
-        dpi: pixels per inch of a PNG.
-        inspection: whose attention to draw; without it the pictures of a translator are left out.
-
-    Raises:
-        DragomanError: a file can't be written.
+    With an inspection, the attention of its translator is drawn as well.
     """
     make_folder(out)
     paths = []
@@ -91,15 +80,7 @@ def save_gallery(out: Path, suffix: str = "png", dpi: int = 200, inspection: Ins
 
 
 def save_attention(out: Path, inspection: Inspection) -> list[Path]:
-    """Draw every attention block, a PNG each with a map for every head, and one overview; returns the files.
-
-    Args:
-        out: the folder; made if need be.
-        inspection: what dragoman.inspect returned.
-
-    Raises:
-        DragomanError: a file can't be written.
-    """
+    """Draw every attention block, a PNG each with a map for every head, and one overview; returns the files."""
     make_folder(out)
     paths = [out / f"{block}.png" for block in inspection.maps]
     for block, path in zip(inspection.maps, paths, strict=True):
@@ -109,28 +90,12 @@ def save_attention(out: Path, inspection: Inspection) -> list[Path]:
 
 
 def save_figure(figure: Figure, path: Path | str, dpi: int = 200, title: str = "", caption: str = "") -> None:
-    """Write one figure as PNG or SVG, whichever the path ends with.
-
-    Args:
-        figure: from a function of this package.
-        path: the file; its folder exists.
-        dpi: pixels per inch of a PNG.
-        title: for screen readers; kept in the file.
-        caption: the same, in more words.
-
-    Raises:
-        DragomanError: the format is unknown, or the file can't be written.
-    """
-    path = Path(path)
-    suffix = path.suffix.removeprefix(".").lower()
-    if suffix not in FORMATS:
-        raise DragomanError(
-            f"{path}: figures are written as {' or '.join(FORMATS)}, not {suffix or 'without a suffix'}"
-        )
+    """Write one figure as PNG or SVG, whichever the path ends with; title and caption are for screen readers."""
+    suffix = Path(path).suffix.removeprefix(".").lower()
     # No date and no version, so that equal figures are equal files.
     facts = {"Title": title or None, "Description": caption or None}
     metadata = facts | ({"Date": None, "Creator": None} if suffix == "svg" else {"Software": None})
     content = io.BytesIO()
     with style.styled():
         figure.savefig(content, format=suffix, dpi=dpi, metadata=metadata)
-    write_atomically(path, content.getvalue())
+    write_atomically(Path(path), content.getvalue())

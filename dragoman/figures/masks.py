@@ -47,8 +47,7 @@ def padding_grid(figure: Figure) -> None:
     """
     ax = figure.subplots()
     _mask_cells(ax, padding_mask(IDS, 0)[:, 0, 0], [[str(token) for token in row] for row in IDS.tolist()])
-    style.write_ticks(ax, "x", [str(position) for position in range(IDS.size(1))])
-    style.write_ticks(ax, "y", [f"sentence {number}" for number in range(1, len(IDS) + 1)])
+    style.write_ticks(ax, range(IDS.size(1)), [f"sentence {number}" for number in range(1, len(IDS) + 1)])
     ax.set_xlabel("position of the key")
     ax.legend(handles=_LEGEND, **_BESIDE)
 
@@ -62,8 +61,7 @@ def causal_grid(figure: Figure) -> None:
     """
     ax, length = figure.subplots(), 7
     _mask_cells(ax, causal_mask(length)[0, 0])
-    style.write_ticks(ax, "x", [str(position) for position in range(length)])
-    style.write_ticks(ax, "y", [str(position) for position in range(length)])
+    style.write_ticks(ax, range(length), range(length))
     ax.set(xlabel="position of the key", ylabel="position of the query")
     ax.legend(handles=_LEGEND, **_BESIDE)
 
@@ -79,8 +77,7 @@ def target_grids(figure: Figure) -> None:
     masks = (padding_mask(IDS, 0) & causal_mask(IDS.size(1)))[:, 0]  # (B, T, T)
     for number, (ax, mask, ids) in enumerate(zip(axes, masks, IDS.tolist(), strict=True), start=1):
         _mask_cells(ax, mask)
-        style.write_ticks(ax, "x", [str(token) for token in ids])
-        style.write_ticks(ax, "y", [str(token) for token in ids])
+        style.write_ticks(ax, ids, ids)
         ax.set(title=f"sentence {number}", xlabel="key (token id)")
     axes[0].set_ylabel("query (token id)")
     axes[-1].legend(handles=_LEGEND, **_BESIDE)
@@ -95,9 +92,7 @@ def mask_blocks(figure: Figure) -> None:
     """
     length, heads = IDS.size(1), 3
     masks = {"padding mask": padding_mask(IDS, 0), "causal mask": causal_mask(length)}
-    for part, (title, mask) in zip(
-        figure.subfigures(1, 2, squeeze=False, wspace=0.04).flat, masks.items(), strict=True
-    ):
+    for part, (title, mask) in zip(figure.subfigures(1, 2, wspace=0.04), masks.items(), strict=True):
         part.suptitle(title, x=0.02, ha="left", weight="bold", size=style.TEXT + 1)
         axes = part.subplots(len(IDS), heads)
         for row, masks_of_sentence in zip(axes, mask.expand(len(IDS), heads, length, length), strict=True):
@@ -129,8 +124,8 @@ def masked_weights(figure: Figure) -> None:
     _hatch(axes[1], ~visible)
     style.cells(axes[2], weights[0, 0], style.numbers(weights[0, 0]), style.WEIGHTS, (0, 1))
     for ax, title in zip(axes, ("scores $QK^T/\\sqrt{d_k}$", "masked", "softmax of each row"), strict=True):
-        style.write_ticks(ax, "x", [str(key + 1) for key in range(length)])
-        style.write_ticks(ax, "y", [str(query + 1) if ax is axes[0] else "" for query in range(length)])
+        positions = range(1, length + 1)
+        style.write_ticks(ax, positions, positions if ax is axes[0] else ())
         ax.set(title=title, xlabel="key", aspect="equal")
     axes[0].set_ylabel("query")
 
@@ -148,11 +143,10 @@ def decoding_steps(figure: Figure) -> None:
     length = len(tokens)
     mask = causal_mask(length)[0, 0]  # row t: what step t sees
     _mask_cells(ax, mask, np.where(mask, tokens, "").tolist(), style.TEXT + 1 if known else style.SMALL)
-    style.write_ticks(ax, "x", heads)
+    style.write_ticks(ax, heads, [f"step {step}" for step in range(1, length + 1)])
     ax.xaxis.tick_top()
-    style.write_ticks(ax, "y", [f"step {step}" for step in range(1, length + 1)])
     for step, token in enumerate([*tokens[1:], "</s>"]):
-        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT, family=style.families_for(token))
+        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT)
     ax.text(length - 0.3, -0.75, "finds", va="bottom", size=style.SMALL, color=style.GREY)
     ax.legend(handles=_LEGEND, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
 

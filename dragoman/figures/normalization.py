@@ -52,8 +52,7 @@ def normalisation_tables(figure: Figure) -> None:
         first = table is VALUES
         style.cells(ax, table, style.numbers(table, 1), bounds=(-9.0, 9.0) if first else (-2.0, 2.0))
         _moments(ax, style.as_array(table), bold=None if first else titles.index(title) - 1)
-        style.write_ticks(ax, "x", [str(number + 1) for number in range(columns)])
-        style.write_ticks(ax, "y", [f"token {number + 1}" if first else "" for number in range(rows)])
+        style.write_ticks(ax, range(1, columns + 1), _tokens(rows) if first else ())
         ax.set(xlim=(-0.5, columns + 1.9), ylim=(rows + 1.2, -0.5), title=title)
         ax.set_xlabel("feature", x=columns / 2 / (columns + 2.4))  # above the cells, not above the moments
         ax.xaxis.tick_top()
@@ -78,9 +77,12 @@ def add_and_norm(figure: Figure) -> None:
     tables = {"x": x, "+ Sublayer(x)": SUBLAYER, "= their sum": x + SUBLAYER, "→ its LayerNorm": norm}
     for ax, (title, table) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
         style.cells(ax, table, style.numbers(table, 1), bounds=(-2.0, 2.0) if table is norm else (-9.0, 9.0))
-        style.write_ticks(ax, "x", [])
-        style.write_ticks(ax, "y", [f"token {number + 1}" if table is x else "" for number in range(len(table))])
+        style.write_ticks(ax, (), _tokens(len(x)) if table is x else ())
         ax.set_title(title)
+
+
+def _tokens(number: int) -> list[str]:
+    return [f"token {place}" for place in range(1, number + 1)]
 
 
 def _moments(ax: Axes, table: style.Array, bold: int | None) -> None:

@@ -120,8 +120,7 @@ def encoding_table(figure: Figure) -> None:
     for dimension in dimensions:
         divisor = 1.0 / np.arcsin(table[1, dimension - dimension % 2])  # the sine at position 1 is that of 1 / divisor
         heads.append(f"{dimension}\n{'cos' if dimension % 2 else 'sin'}\n(pos / {divisor:.4g})")
-    style.write_ticks(ax, "x", heads)
-    style.write_ticks(ax, "y", [str(position) for position in range(len(table))])
+    style.write_ticks(ax, heads, range(len(table)))
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     ax.set(xlabel="dimension and its function", ylabel="position")
@@ -171,6 +170,5 @@ def embedding_with_positions(figure: Figure) -> None:
     }
     for ax, (title, table) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
         style.cells(ax, table[0], style.numbers(table[0]), bounds=(-2.5, 2.5))
-        style.write_ticks(ax, "x", [str(dimension) for dimension in range(d_model)])
-        style.write_ticks(ax, "y", WORDS if table is embedded else [""] * len(WORDS))
+        style.write_ticks(ax, range(d_model), WORDS if table is embedded else ())
         ax.set(title=title, xlabel="dimension")

@@ -6,13 +6,13 @@ Nothing here touches pyplot or changes Matplotlib's settings permanently: `style
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from inspect import getdoc
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -29,7 +29,6 @@ FULL_WIDTH = 7.0
 """Text width of a page, in inches. A wider figure would be shrunk, and its letters with it."""
 TEXT, SMALL = 9.0, 8.0
 """Letter sizes in points; nothing is smaller than SMALL."""
-
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart. Their yellow, orange and sky
 # blue are too pale for lines and letters on white.
 BLUE, VERMILLION, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
@@ -58,13 +57,9 @@ FALLBACKS = (
     *("Noto Sans Lao", "Noto Sans Khmer", "Noto Sans Myanmar", "Noto Sans Ethiopic", "Noto Sans Georgian"),
     *("Noto Sans Armenian", "Noto Sans Tibetan", "Nirmala UI", "Leelawadee UI", "Ebrima", "Arial Unicode MS"),
 )
-"""Fonts for the characters that LATIN lacks, in order of preference.
-
-Matplotlib joins the letters of Arabic and of the scripts of India from version 3.11 on.
-"""
+"""Fonts for the characters that LATIN lacks; Matplotlib joins Arabic and Indic letters from version 3.11 on."""
 
 SETTINGS: dict[str, Any] = {
-    "font.family": [LATIN],
     "font.size": TEXT,
     "axes.titlesize": TEXT + 1,
     "axes.titlelocation": "left",
@@ -95,7 +90,7 @@ def styled() -> Iterator[None]:
     """Set the figures' style during a `with` block or a decorated function; draw and save inside it."""
     # From Matplotlib's own defaults, so that a reader's settings change nothing; asking for the backend would load one.
     defaults: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-    with matplotlib.rc_context(defaults | SETTINGS):
+    with matplotlib.rc_context(defaults | SETTINGS | {"font.family": families()}):
         yield
 
 
@@ -154,14 +149,9 @@ def families() -> list[str]:
     return [LATIN, *(family for family in FALLBACKS if family in installed)]
 
 
-def families_for(text: str) -> list[str]:
-    """Families to write a text with: LATIN alone if that is enough, because looking up all of them takes time."""
-    return [LATIN] if _characters(LATIN).issuperset(map(ord, text)) else families()
-
-
 def can_draw(text: str) -> bool:
     """Whether the fonts of this machine have every character of the text."""
-    return all(any(ord(character) in _characters(name) for name in families_for(text)) for character in text)
+    return all(any(ord(character) in _characters(name) for name in families()) for character in text)
 
 
 @cache
@@ -170,14 +160,10 @@ def _characters(family: str) -> frozenset[int]:
 
 
 def drawable(label: str, limit: int | None = None) -> str:
-    """Label as it can be drawn on this machine.
+    """Label as it can be drawn on this machine, cut to the limit if there is one, with an ellipsis as its end.
 
     A character that no font has becomes its code point, such as U+52A8, instead of an empty box; so does a control
     character. Format characters and variation selectors are left out if no font has them.
-
-    Args:
-        label: text of any language.
-        limit: cut the label to this many characters, the last of them an ellipsis; never within a code point.
     """
     parts = [_drawable_character(character) for character in label]
     if limit is None or sum(map(len, parts)) <= limit:
@@ -194,24 +180,23 @@ def _drawable_character(character: str) -> str:
 
 
 def write_ticks(
-    ax: Axes, axis: Literal["x", "y"], labels: Sequence[str], limit: int | None = None, upright: bool = False
+    ax: Axes,
+    columns: Iterable[object] | None = None,
+    rows: Iterable[object] | None = None,
+    limits: tuple[int | None, int | None] = (None, None),
+    upright: bool = False,
 ) -> None:
-    """Label the rows ("y") or columns ("x") 0, 1, 2, … of cells.
+    """Label the columns and rows 0, 1, 2, … of cells; an empty label leaves its place without a tick.
 
-    Args:
-        ax: the cells.
-        axis: the one to label.
-        labels: one for each row or column; an empty one leaves it without a tick.
-        limit: longest label, see drawable.
-        upright: turn the labels by 90°.
+    The limits are those of drawable; upright turns the labels of the columns by 90°.
     """
-    places = [place for place, label in enumerate(labels) if label]
-    texts = [drawable(labels[place], limit) for place in places]
-    # parse_math: a dollar sign in a sentence is money and does not start a formula.
-    (ax.xaxis if axis == "x" else ax.yaxis).set_ticks(
-        places, labels=texts, family=families_for("".join(texts)), rotation=90 if upright else 0, parse_math=False
-    )
-    ax.tick_params(axis=axis, length=0)
+    for axis, labels, limit in zip((ax.xaxis, ax.yaxis), (columns, rows), limits, strict=True):
+        if labels is not None:
+            texts = {place: drawable(str(label), limit) for place, label in enumerate(labels) if label != ""}
+            rotation = 90 if upright and axis is ax.xaxis else 0
+            # A dollar sign in a sentence is money and does not start a formula.
+            axis.set_ticks(list(texts), labels=list(texts.values()), rotation=rotation, parse_math=False)
+            axis.set_tick_params(length=0)
 
 
 def cells(
@@ -224,12 +209,12 @@ def cells(
     size: float = SMALL,
     border: tuple[str, float] = ("#cccccc", 0.4),
 ) -> None:
-    """Draw a table of coloured cells, with the first row on top.
+    """Draw values (rows, columns) as a table of coloured cells with texts, with the first row on top.
 
     Args:
         ax: where; cell (i, j) is centred on x = j, y = i, counted from the origin.
-        values: (rows, columns).
-        texts: what to write into the cells, (rows, columns), in black or white, whichever stands out.
+        values: what the colours show.
+        texts: for each cell, in black or white, whichever stands out.
         cmap: colours from the lowest to the highest of the bounds.
         bounds: values with the first and the last colour.
         origin: x and y of cell (0, 0).
@@ -242,10 +227,9 @@ def cells(
     ax.pcolormesh(x, y, table, cmap=cmap, norm=norm, edgecolors=border[0], linewidth=border[1])
     for (i, j), value in np.ndenumerate(table):
         if texts is not None and texts[i][j]:
-            text, ink = drawable(texts[i][j]), ink_on(cmap(norm(value)))
-            label = ax.text(j + origin[0], i + origin[1], text, ha="center", va="center", size=size, color=ink)
-            # It lies within ax: nothing to measure.
-            label.set(family=families_for(text), parse_math=False, in_layout=False)
+            ink = ink_on(cmap(norm(value)))
+            label = ax.text(j + origin[0], i + origin[1], drawable(texts[i][j]), ha="center", va="center", color=ink)
+            label.set(size=size, parse_math=False, in_layout=False)  # it lies within ax: nothing to measure
     ax.spines[:].set_visible(False)
     if not ax.yaxis_inverted():
         ax.invert_yaxis()

@@ -108,7 +108,7 @@ def _target_bars(ax: Axes, smoothing: float) -> None:
     ax.text(soft[TARGET] - 0.02, TARGET, f"{soft[TARGET]:.4f}", va="center", ha="right", color="white", **small)
     without = f"without smoothing: {hard[TARGET]:g}"
     ax.text(1.0, TARGET - 0.42, without, ha="right", va="bottom", color=style.GREY, **small)
-    style.write_ticks(ax, "y", TOKENS)
+    style.write_ticks(ax, rows=TOKENS)
     ax.set(xlim=(0, 1.02), ylim=(len(TOKENS) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="target probability")
 
 

@@ -96,12 +96,6 @@ def test_dpi_is_pixels_per_inch(tmp_path: Path) -> None:
     assert size == tuple(int(50 * side) for side in figure.get_size_inches())
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a"])
-def test_an_unknown_format_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DragomanError, match=rf"{name}: figures are written as png or svg"):
-        save_figure(style.new_figure(1, 1), tmp_path / name)
-
-
 def test_what_cannot_be_written_is_named(few: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DragomanError, match="file"):

@@ -96,7 +96,7 @@ def test_what_no_font_has_becomes_its_code_point(
 def test_every_script_is_drawn_or_spelt_out_but_never_as_empty_boxes(caplog: pytest.LogCaptureFixture) -> None:
     with warnings_are_errors(), caplog.at_level(logging.WARNING), style.styled():
         figure = style.new_figure(2, 2)
-        style.write_ticks(figure.subplots(), "y", ["动物", "🚀", "한국어", "مرحبا"])
+        style.write_ticks(figure.subplots(), rows=["动物", "🚀", "한국어", "مرحبا"])
         figure.draw_without_rendering()
     assert not caplog.records
 
@@ -114,7 +114,7 @@ def test_dollars_are_money() -> None:
     with style.styled():
         figure = style.new_figure(2, 2)
         ax = figure.subplots()
-        style.write_ticks(ax, "x", ["$5$", "$x^2$"])
+        style.write_ticks(ax, ["$5$", "$x^2$"])
         style.cells(ax, [[0.0]], [["$1$"]])
         figure.draw_without_rendering()
         labels = [*ax.get_xticklabels(), *ax.texts]
