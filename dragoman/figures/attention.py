@@ -6,7 +6,7 @@ Shapes: H heads, T query length, S key length.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -56,20 +56,21 @@ def attention_heads(
 
 
 @style.styled()
-def attention_overview(maps: Mapping[str, Tensor | ArrayLike]) -> Figure:
-    """All maps of a model, small: weights (H, T, S) by block, a row for each block, a column for each head."""
-    tables = {name: style.as_array(weights) for name, weights in maps.items()}
-    heads = max(map(len, tables.values()))
-    figure = style.new_figure(2.0 + 0.68 * heads, 0.4 + 0.68 * len(tables))
-    grid = figure.subplots(len(tables), heads, squeeze=False)
-    for row, (name, table) in zip(grid, tables.items(), strict=True):
-        for head, (ax, weights) in enumerate(zip(row, table, strict=False), start=1):
-            image = _image(ax, weights, 1.0)
+def attention_overview(inspection: Inspection) -> Figure:
+    """Every head of every layer
+
+    All attention maps of one translation. Diagonals follow the order of the words, columns are words that everyone
+    looks at, triangles are the decoder’s causal mask.
+    """
+    blocks, heads = len(inspection.maps), len(next(iter(inspection.maps.values())))
+    figure = style.new_figure(2.0 + 0.68 * heads, 0.4 + 0.68 * blocks)
+    grid = figure.subplots(blocks, heads, squeeze=False)
+    for row, (name, table) in zip(grid, inspection.maps.items(), strict=True):
+        for head, (ax, weights) in enumerate(zip(row, table, strict=True), start=1):
+            image = _image(ax, style.as_array(weights), 1.0)
             if ax.get_subplotspec().is_first_row():
                 ax.set_title(f"head {head}", loc="center", weight="normal", size=style.SMALL)
             ax.set(xticks=[], yticks=[], aspect="auto", box_aspect=1)  # one size, however long the two sentences are
-        for ax in row[len(table) :]:
-            ax.remove()
         words = "\n".join(block_in_words(name).rsplit(" ", 1))
         row[0].set_ylabel(words, rotation=0, ha="right", va="center", size=style.SMALL)
     _colour_bar(figure, image, [ax for ax in figure.axes if ax.images])
@@ -78,9 +79,11 @@ def attention_overview(maps: Mapping[str, Tensor | ArrayLike]) -> Figure:
 
 @style.styled()
 def last_layers(inspection: Inspection) -> Figure:
-    """The three kinds of attention in the last layers of a translator, averaged over their heads.
+    """A translator’s attention
 
-    Maps side by side have the same queries, maps above one another the same keys.
+    The last layers of a trained translator, averaged over their heads. Rows are queries (in the decoder, the subword it
+    has just read and the one it writes next), columns are keys. The decoder’s self-attention is empty above the
+    diagonal, where its mask hides the future.
     """
     source, target, steps = _source(inspection), inspection.labels(inspection.inputs), steps_of(inspection)
     outer, cross, inner = "encoder self-attention", "cross-attention", "decoder self-attention"
@@ -102,6 +105,15 @@ def last_layers(inspection: Inspection) -> Figure:
     axes[inner].tick_params(labelleft=False)
     _colour_bar(figure, image, [axes[inner]])
     return figure
+
+
+def last_cross_attention(inspection: Inspection) -> Figure:
+    """Every head of one block
+
+    The last cross-attention, head by head. A row is the subword that the decoder has just read and the one that it
+    writes next; its dark cells are the source subwords that it looks at.
+    """
+    return block_figure(inspection, last_block(inspection, "decoder", "cross_attention"))
 
 
 def block_figure(inspection: Inspection, block: str, title: str = "") -> Figure:

@@ -42,28 +42,12 @@ def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
     """All pictures in order, by the name of their file; with an inspection also those of a trained translator."""
     if inspection is None:
         return GALLERY
-    cross = attention.last_block(inspection, "decoder", "cross_attention")
-    return GALLERY | {
-        "translator-attention": Picture(
-            "A translator’s attention",
-            "The last layers of a trained translator, averaged over their heads. Rows are queries (in the decoder, the "
-            "subword it has just read and the one it writes next), columns are keys. The decoder’s self-attention is "
-            "empty above the diagonal, where its mask hides the future.",
-            partial(attention.last_layers, inspection),
-        ),
-        "translator-heads": Picture(
-            "Every head of one block",
-            "The last cross-attention, head by head. A row is the subword that the decoder has just read and the one "
-            "that it writes next; its dark cells are the source subwords that it looks at.",
-            partial(attention.block_figure, inspection, cross),
-        ),
-        "translator-overview": Picture(
-            "Every head of every layer",
-            "All attention maps of one translation. Diagonals follow the order of the words, columns are words that "
-            "everyone looks at, triangles are the decoder’s causal mask.",
-            partial(attention.attention_overview, inspection.maps),
-        ),
+    drawn = {
+        "translator-attention": attention.last_layers,
+        "translator-heads": attention.last_cross_attention,
+        "translator-overview": attention.attention_overview,
     }
+    return GALLERY | {name: style.described(draw, partial(draw, inspection)) for name, draw in drawn.items()}
 
 
 def save_gallery(out: Path, suffix: str = "png", dpi: int = 200, inspection: Inspection | None = None) -> list[Path]:
@@ -85,7 +69,7 @@ def save_attention(out: Path, inspection: Inspection) -> list[Path]:
     paths = [out / f"{block}.png" for block in inspection.maps]
     for block, path in zip(inspection.maps, paths, strict=True):
         save_figure(attention.block_figure(inspection, block, attention.block_in_words(block)), path)
-    save_figure(attention.attention_overview(inspection.maps), out / "overview.png")
+    save_figure(attention.attention_overview(inspection), out / "overview.png")
     return [*paths, out / "overview.png"]
 
 

@@ -26,10 +26,7 @@ SUBLAYER = torch.tensor([[1.0, -2.0, 0.5, 1.0], [0.0, 1.0, -1.0, 2.0], [-1.0, -1
 
 
 def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Batch-normalised and layer-normalised values (B, D), both without scale and shift.
-
-    The first takes each feature's mean and variance over the batch, the second each token's over its features.
-    """
+    """Batch-normalised and layer-normalised values (B, D), both without scale and shift."""
     features = values.size(1)
     epsilon = ModelConfig().layer_norm_eps
     batch_norm = nn.BatchNorm1d(features, eps=epsilon, affine=False).train()

@@ -1,8 +1,4 @@
-"""The sinusoids that tell the model where a token stands (section 3.5), from dragoman.model.embedding.
-
-Positions run downwards and dimensions to the right, as in the (length, d_model) table itself, unless the docstring of
-a picture says otherwise.
-"""
+"""The sinusoids that tell the model where a token stands (section 3.5), from dragoman.model.embedding."""
 
 from __future__ import annotations
 

@@ -100,16 +100,11 @@ class Picture:
 
     title: str
     caption: str
-    """One to three sentences: what there is to see."""
     draw: Callable[[], Figure]
-    """Return a new figure."""
 
 
 def picture(width: float, height: float) -> Callable[[Callable[[Figure], None]], Picture]:
-    """Make a picture of a function that draws on an empty figure of this size in inches.
-
-    The first line of the function's docstring is the picture's title, the rest its caption.
-    """
+    """Make a picture of a documented function that draws on an empty figure of this size in inches."""
 
     def decorate(function: Callable[[Figure], None]) -> Picture:
         @styled()
@@ -119,10 +114,15 @@ def picture(width: float, height: float) -> Callable[[Callable[[Figure], None]],
             function(figure)
             return figure
 
-        title, caption = (getdoc(function) or "").split("\n\n")
-        return Picture(title, caption.replace("\n", " "), draw)
+        return described(function, draw)
 
     return decorate
+
+
+def described(function: Callable[..., Any], draw: Callable[[], Figure]) -> Picture:
+    """Picture with its title and caption from the first line and the rest of the function's docstring."""
+    title, caption = (getdoc(function) or "").split("\n\n")
+    return Picture(title, caption.replace("\n", " "), draw)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -131,7 +131,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def as_array(values: Tensor | ArrayLike) -> Array:
-    """Values to draw, from a tensor on any device and of any type or from anything that NumPy takes."""
+    """Values to draw, from any tensor or from anything that NumPy takes."""
     if isinstance(values, Tensor):
         values = values.detach().cpu().double().numpy()
     return np.asarray(values, dtype=np.float64)

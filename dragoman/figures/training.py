@@ -77,10 +77,7 @@ def label_smoothing(figure: Figure) -> None:
 
 
 def smoothed_target(target: int, vocab_size: int, smoothing: float) -> Tensor:
-    """Distribution (V,) that the loss asks for, read from its gradient.
-
-    With respect to the logits that gradient is p - q, whatever the prediction p; here p is uniform.
-    """
+    """Distribution q (V,) that the loss asks for, from its gradient p - q with respect to the logits of a uniform p."""
     logits = torch.zeros(1, vocab_size, dtype=torch.float64, requires_grad=True)
     loss, _ = label_smoothed_cross_entropy(logits, torch.tensor([target]), smoothing)
     (gradient,) = torch.autograd.grad(loss, logits)
@@ -88,10 +85,7 @@ def smoothed_target(target: int, vocab_size: int, smoothing: float) -> Tensor:
 
 
 def smoothed_loss(probabilities: Sequence[float], vocab_size: int, smoothing: float) -> list[float]:
-    """Loss, in nats, of predicting the right token with each of these probabilities (between 0 and 1).
-
-    The rest of the probability is divided evenly among the vocab_size - 1 wrong tokens.
-    """
+    """Loss in nats of predicting the right token with each of these probabilities, and the others evenly."""
     right = torch.tensor(list(probabilities), dtype=torch.float64)
     wrong = ((1.0 - right) / (vocab_size - 1))[:, None].expand(-1, vocab_size - 1)
     logits = torch.cat((wrong, right[:, None]), dim=1).log()  # (N, V); the last token is the right one
@@ -113,7 +107,6 @@ def _target_bars(ax: Axes, smoothing: float) -> None:
 
 
 def _loss_curves(ax: Axes) -> None:
-    """The loss for each of SMOOTHINGS, and where each curve is lowest."""
     probabilities = np.concatenate((np.linspace(0.5, 0.99, 99), 1 - np.geomspace(0.01, 1e-5, 61)[1:]))
     for smoothing, (colour, dashes) in zip(SMOOTHINGS, style.SERIES, strict=False):
         losses = smoothed_loss(probabilities.tolist(), len(TOKENS), smoothing)

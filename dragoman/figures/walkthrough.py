@@ -27,49 +27,47 @@ PROJECTIONS = (
 )
 """W^Q, W^K and W^V; each row makes one number of the vector, (K, D)."""
 
-_LABELS = {
-    "x": ("", "its vector"),
-    "k": ("1", "query, key and value:\nx times a matrix"),
-    "score": ("2", "query · key"),
-    "scaled": ("3", "÷ $\\sqrt{d_k}$"),
-    "weight": ("4", "softmax"),
-    "weighted": ("5", "weight × value"),
-    "output": ("6", "sum"),
+_ROWS = {
+    "x": (0.9, "", "its vector"),
+    "q": (7.5, "", ""),
+    "k": (8.6, "1", "query, key and value:\nx times a matrix"),
+    "v": (9.7, "", ""),
+    "score": (11.1, "2", "query · key"),
+    "scaled": (12.2, "3", "÷ $\\sqrt{d_k}$"),
+    "weight": (13.3, "4", "softmax"),
+    "weighted": (14.5, "5", "weight × value"),
+    "output": (16.4, "6", "sum"),
 }
-"""Number and name of the step that a row belongs to."""
-_WORD, _MATRIX = 0.0, 3.0
-_Y = {"x": 0.9, "q": 7.5, "k": 8.6, "v": 9.7, "score": 11.1, "scaled": 12.2, "weight": 13.3, "weighted": 14.5}
-_Y["output"] = 16.4
-"""Height of each row of the picture, downwards."""
+"""Rows of the picture: height, downwards; number and name of the step."""
+_WORD, _MATRIX = 0.0, 3.0  # heights of what has no step
+_Y = {name: row[0] for name, row in _ROWS.items()}
 
 
-def attention_steps(attention: MultiHeadAttention, embedded: Tensor) -> dict[str, Tensor]:
-    """Everything that one head computes for the first of the vectors embedded (S, D).
+def attention_steps() -> dict[str, Tensor]:
+    """Everything that one head with PROJECTIONS computes for the first of the vectors EMBEDDED.
 
     Returns:
         By row of the picture: the vectors "x", "q", "k", "v" of every word (S, ·); the "score", the "scaled" score and
         the "weight" of every key (S,); the "weighted" values (S, K) and their sum, the "output" (K,).
     """
-    with torch.no_grad():
-        keys, values = attention.project(embedded[None], embedded[None])  # (1, 1, S, K)
-        queries = attention.query(embedded)[None, None]  # (1, 1, S, K)
-        output, weights = scaled_dot_product_attention(queries, keys, values, need_weights=True)
-    assert weights is not None
-    steps = {"x": embedded, "q": queries[0, 0], "k": keys[0, 0], "v": values[0, 0], "weight": weights[0, 0, 0]}
-    score = steps["k"] @ steps["q"][0]
-    weighted = steps["weight"][:, None] * steps["v"]
-    scaled = score / math.sqrt(keys.size(-1))
-    return steps | {"score": score, "scaled": scaled, "weighted": weighted, "output": output[0, 0, 0]}
-
-
-def small_example() -> dict[str, Tensor]:
-    """Attention among EMBEDDED, through PROJECTIONS: d_model = d_k = 4, and whole numbers up to the scores."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():  # a new layer draws random numbers: not the caller's
         attention = MultiHeadAttention(EMBEDDED.size(1), num_heads=1)
         for layer, weight in zip((attention.query, attention.key, attention.value), PROJECTIONS, strict=True):
             layer.weight.copy_(torch.tensor(weight))
             layer.bias.zero_()
-    return attention_steps(attention, EMBEDDED)
+        keys, values = attention.project(EMBEDDED[None], EMBEDDED[None])  # (1, 1, S, K)
+        queries = attention.query(EMBEDDED)[None, None]  # (1, 1, S, K)
+        output, weights = scaled_dot_product_attention(queries, keys, values, need_weights=True)
+    assert weights is not None
+    steps = {"x": EMBEDDED, "q": queries[0, 0], "k": keys[0, 0], "v": values[0, 0], "weight": weights[0, 0, 0]}
+    score = steps["k"] @ steps["q"][0]
+    weighted = steps["weight"][:, None] * steps["v"]
+    return steps | {
+        "score": score,
+        "scaled": score / math.sqrt(keys.size(-1)),
+        "weighted": weighted,
+        "output": output[0, 0, 0],
+    }
 
 
 @style.picture(style.FULL_WIDTH, 7.5)
@@ -79,13 +77,13 @@ def attention_walkthrough(figure: Figure) -> None:
     How the first word gathers what it needs: its query meets every key, the scores become weights, and the weights mix
     the values. Every number follows from those above it: q₁ is x₁ times W^Q, and so on.
     """
-    ax, steps = figure.subplots(), small_example()
+    ax, steps = figure.subplots(), attention_steps()
     width = EMBEDDED.size(1)
     lefts = (0.0, width + 2.2)
     middle, right = sum(lefts) / 2, lefts[1] + width
-    for row, (number, label) in _LABELS.items():
-        ax.text(-5.4, _Y[row], number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
-        ax.text(-4.7, _Y[row], label, va="center", size=style.TEXT)
+    for y, number, label in _ROWS.values():
+        ax.text(-5.4, y, number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
+        ax.text(-4.7, y, label, va="center", size=style.TEXT)
     for place, (name, matrix) in enumerate(zip("QKV", PROJECTIONS, strict=True), start=-1):
         left = middle + place * (width + 0.9)
         # Transposed, so that the first column makes the first number of a vector.

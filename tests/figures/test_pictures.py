@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from dragoman.config import ModelConfig, OptimizerConfig
 from dragoman.figures import masks, normalization, parts, positions, style, training, walkthrough
-from dragoman.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from dragoman.model.attention import scaled_dot_product_attention
 from dragoman.model.embedding import PositionalEncoding, sinusoids
 from dragoman.model.layers import SublayerConnection
 from dragoman.model.masks import causal_mask, padding_mask
@@ -286,26 +286,23 @@ def test_the_loss_is_lowest_where_the_prediction_is_the_smoothed_target() -> Non
 
 
 def test_six_steps_are_scaled_dot_product_attention() -> None:
-    torch.manual_seed(3)
-    attention, embedded = MultiHeadAttention(6, num_heads=1), torch.randn(5, 6)
-    steps = walkthrough.attention_steps(attention, embedded)
-    query, key, value = (layer(embedded) for layer in (attention.query, attention.key, attention.value))
+    steps = walkthrough.attention_steps()
+    query, key, value = steps["q"], steps["k"], steps["v"]
     output, weights = scaled_dot_product_attention(*(x[None, None] for x in (query, key, value)), need_weights=True)
     assert weights is not None
     # Each step from the one before, and the last of them is what the model computes.
     assert torch.allclose(steps["score"], torch.stack([query[0] @ other for other in key]), atol=1e-6)
-    assert torch.allclose(steps["scaled"], steps["score"] / 6**0.5)
+    assert torch.allclose(steps["scaled"], steps["score"] / 4**0.5)
     assert torch.allclose(steps["weight"], steps["scaled"].softmax(dim=0), atol=1e-6)
     assert torch.allclose(steps["weight"], weights[0, 0, 0])
     assert torch.allclose(steps["weighted"], steps["weight"][:, None] * value)
+    assert torch.allclose(steps["output"], steps["weighted"].sum(dim=0))
     assert torch.allclose(steps["output"], output[0, 0, 0])
-    whole = attention(embedded[None], embedded[None], embedded[None])
-    assert torch.allclose(attention.output(steps["output"]), whole[0, 0], atol=1e-6)
 
 
 def test_every_number_of_every_step_is_in_the_picture_and_can_be_computed_in_the_head() -> None:
     (ax,) = walkthrough.attention_walkthrough.draw().axes
-    steps = walkthrough.small_example()
+    steps = walkthrough.attention_steps()
     for name in ("x", "q", "k", "v", "score", "scaled"):
         assert torch.equal(steps[name], steps[name].round())
     matrices = [torch.from_numpy(table) for table in tables(ax) if len(table) > 1]
