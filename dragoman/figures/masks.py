@@ -92,7 +92,8 @@ def mask_blocks(figure: Figure) -> None:
     """
     length, heads = IDS.size(1), 3
     masks = {"padding mask": padding_mask(IDS, 0), "causal mask": causal_mask(length)}
-    for part, (title, mask) in zip(figure.subfigures(1, 2, wspace=0.04), masks.items(), strict=True):
+    halves = figure.subfigures(1, 2, squeeze=False, wspace=0.04)[0]
+    for part, (title, mask) in zip(halves, masks.items(), strict=True):
         part.suptitle(title, x=0.02, ha="left", weight="bold", size=style.TEXT + 1)
         axes = part.subplots(len(IDS), heads)
         for row, masks_of_sentence in zip(axes, mask.expand(len(IDS), heads, length, length), strict=True):
