@@ -1,7 +1,6 @@
-"""The model folder: configuration, weights and subword model together, and everything a run saves.
+"""The model folder, and everything a run saves.
 
-`config.json`, `model.safetensors`, `sentencepiece.model` (or `source.spm` and `target.spm`) and `README.md`, the
-model card. Each file is written beside its place, flushed to disk and renamed: what was there survives any failure.
+It has `config.json`, `model.safetensors`, `sentencepiece.model` (or `source.spm` and `target.spm`) and `README.md`.
 """
 
 from __future__ import annotations
@@ -46,21 +45,17 @@ RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE)
 RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
 """With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
 
-AVERAGE_FACT = "average_of"
-"""Among a model's facts: the checkpoints that it is the mean of."""
-RUN_FACT = "whole_run"
-"""Among a model's facts: what its training run took as a whole, with the next three."""
+# Names of facts about a model.
+AVERAGE_FACT = "average_of"  # the checkpoints that it is the mean of
+TEXT_FACT = "training_text_sha256"
+IMPORTED_FACT = "imported_from"  # the folder of another toolkit's model
+LONGEST_FACT = "longest_training_side"  # subwords of the longest training sentence, `</s>` included
+LONGEST_UNKNOWN = 128  # assumed for it in models from elsewhere: few sentences are longer
+RUN_FACT = "whole_run"  # what its training run took as a whole, with the next three
 SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
 """Facts that do not hold for a model made from this one."""
-TEXT_FACT = "training_text_sha256"
-"""Among a model's facts: the fingerprint of its training text."""
-LONGEST_FACT = "longest_training_side"
-"""Among a model's facts: the number of subwords of the longest training sentence, `</s>` included."""
-LONGEST_UNKNOWN = 128
-"""Assumed for it in models from elsewhere: few sentences are longer."""
-IMPORTED_FACT = "imported_from"
-"""Among a model's facts: the folder of another toolkit's model that it was imported from."""
+
 _CODE = re.compile(r"[^\s/\\\"'`]+")
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -77,8 +72,8 @@ class Direction:
     """Training data fingerprint, steps, scores with their signatures, …; JSON values only."""
 
     def __post_init__(self) -> None:
-        """Check the codes, which go into the names of files and into programs."""
         for code in (self.source, self.target):
+            # They go into the names of files and into programs.
             if not (isinstance(code, str) and code.isprintable() and _CODE.fullmatch(code)):
                 raise ConfigError(f"{code!r} is no language code")
         if not isinstance(self.facts, dict):
@@ -96,11 +91,7 @@ class ModelFolder:
 
     @staticmethod
     def load(folder: Path | str) -> ModelFolder:
-        """Read a model folder.
-
-        Raises:
-            DragomanError: it is no model folder, or part of it is missing or damaged.
-        """
+        """Read a model folder."""
         folder = Path(folder)
         settings = _read_config(folder)
         vocabulary = Vocabulary.load(folder)
@@ -125,9 +116,6 @@ class ModelFolder:
         """Write the model folder, all files or none; subword models of an earlier model there are removed.
 
         The weights are written last: without them the folder is no model.
-
-        Raises:
-            DragomanError: the folder can't be written; its earlier files are intact.
         """
         make_folder(folder)
         weights = _serialise(dict(self.model.named_parameters()))
@@ -137,7 +125,7 @@ class ModelFolder:
             (folder / name).unlink(missing_ok=True)
 
     def save_description(self, folder: Path) -> None:
-        """Write config.json and the model card beside the weights that are there; errors as for save."""
+        """Write config.json and the model card beside the weights that are there."""
         write_together({folder / name: content for name, content in self._description().items()})
 
     def _description(self) -> dict[str, bytes]:
@@ -188,17 +176,13 @@ def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -
     """Return the model of a folder in evaluation mode.
 
     Raises:
-        DragomanError: weights and configuration do not fit; an UnreadableError, if memory is too small for the model.
+        UnreadableError: memory is too small for the model.
     """
-    width, path = config.d_model, folder / WEIGHTS_FILE
-    least = (config.num_encoder_layers + config.num_decoder_layers) * (4 * width + 2 * config.d_ff) * width
-    if least > sum(weight.numel() for weight in weights.values()):
-        raise DragomanError(f"{path}: smaller than the model that {CONFIG_FILE} describes")
     try:
         model = Transformer(config)
     except (RuntimeError, MemoryError):
         raise UnreadableError(f"{folder}: its {CONFIG_FILE} describes a model larger than memory") from None
-    put_weights(model, weights, path)
+    put_weights(model, weights, folder / WEIGHTS_FILE)
     return model.eval()
 
 
@@ -246,7 +230,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def save_weights(weights: dict[str, Tensor], path: Path) -> None:
-    """Write weights as safetensors, atomically; errors as for write_atomically."""
+    """Write weights as safetensors, atomically."""
     make_folder(path.parent)
     write_atomically(path, _serialise(weights))
 
@@ -291,52 +275,34 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the weights of a file: the same for the same weights, wherever and whenever they were saved.
-
-    Raises:
-        DragomanError: the file is missing, damaged or no safetensors file.
-    """
+    """SHA-256 of the weights of a file: the same for the same weights, wherever and whenever they were saved."""
     return _digest(read_weights(path))
 
 
 def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
-    """Put weights into a model; every one must be there, with the right shape, and no other.
+    """Put weights into a model, or leave it as it is if one is missing, unknown, or of another shape or type.
 
     Args:
         model: takes them.
         weights: as read_weights gives them.
         path: where they come from, for messages.
-
-    Raises:
-        DragomanError: they do not fit the model, or are not finite floating-point numbers; the model is unchanged.
     """
     own = dict(model.named_parameters())
-    if differing := sorted(own.keys() ^ weights.keys()):
-        name = differing[0]
-        problem = "is missing" if name in own else "is unknown to this model"
-        raise DragomanError(f"{path}: the tensor {name} {problem}; the file does not fit its {CONFIG_FILE}")
-    for name, parameter in own.items():
-        weight = weights[name]
-        if parameter.shape != weight.shape:
-            shapes = f"{tuple(weight.shape)}, not {tuple(parameter.shape)}"
-            raise DragomanError(f"{path}: the tensor {name} is {shapes}; the file does not fit its {CONFIG_FILE}")
-        if weight.dtype not in _FLOATING:
-            raise DragomanError(f"{path}: the tensor {name} is of {weight.dtype}, which no model of Dragoman has")
-        if not torch.isfinite(weight).all():
-            raise DragomanError(f"{path}: the tensor {name} has values that are no numbers; take an earlier model")
+    for name in sorted(own.keys() | weights.keys()):
+        if name not in own or name not in weights or own[name].shape != weights[name].shape:
+            found, due = (tuple(side[name].shape) if name in side else "none" for side in (weights, own))
+            raise DragomanError(
+                f"{path}: does not fit its {CONFIG_FILE}: the tensor {name} has the shape {found}, not {due}"
+            )
+        if weights[name].dtype not in _FLOATING or not torch.isfinite(weights[name]).all():
+            raise DragomanError(f"{path}: the tensor {name} has values that no weight has; take an earlier model")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
-    """The mean of several checkpoints' weights (section 6.1), with no more than two at a time beside the sum in memory.
-
-    Raises:
-        DragomanError: there is none, one is damaged, or they are of different models.
-    """
-    if not paths:
-        raise DragomanError("no checkpoints to average")
+    """The mean of several checkpoints' weights (section 6.1), read one after the other."""
     total = {name: weight.double() for name, weight in read_weights(paths[0]).items()}
     for path in paths[1:]:
         weights = read_weights(path)
@@ -369,9 +335,6 @@ def refuse_folder_for_run(config: TrainConfig) -> None:
     """Refuse an output folder in which a training run would write over files that no run wrote.
 
     A run writes train.yaml first, which marks its folder from then on.
-
-    Raises:
-        DragomanError: as refuse_to_overwrite does.
     """
     folder, names = Path(config.out), {*RUN_FOLDERS, *RUN_FILES}
     if not config.valid:
@@ -380,11 +343,7 @@ def refuse_folder_for_run(config: TrainConfig) -> None:
 
 
 def refuse_folder_for_average(folder: Path) -> None:
-    """Refuse an output folder in which an average would write over anything except an earlier average.
-
-    Raises:
-        DragomanError: as refuse_to_overwrite does.
-    """
+    """Refuse an output folder in which an average would write over anything except an earlier average."""
     try:
         is_average = AVERAGE_FACT in _read_config(folder).get("facts", {})
     except (DragomanError, TypeError):
@@ -406,15 +365,7 @@ def _is_of_a_run(folder: Path) -> bool:
 
 
 def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:
-    """Remove what a training run wrote into its folder, and nothing else; train.yaml, which marks the folder, last.
-
-    Args:
-        folder: of the run.
-        keep: files that the next run reads.
-
-    Raises:
-        DragomanError: one of those to keep would be removed; then nothing is.
-    """
+    """Remove what a training run wrote into its folder, or nothing if a file to keep is part of it."""
     folders = [folder / name for name in RUN_FOLDERS]
     files = [*folder.glob(f"{HELD_OUT}.*"), *(folder / name for name in RUN_FILES if name != RUN_FILE)]
     removed = {folder.resolve() / path.name for path in (*folders, *files)}

@@ -17,6 +17,7 @@ SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
 """Settings of training that its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
+_BELOW_1 = 0.999999
 
 
 class DragomanError(Exception):
@@ -50,13 +51,6 @@ def require_choice(settings: object, *names: str) -> None:
     for name in names:
         value, choices = getattr(settings, name), get_args(types[name])
         require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
-
-
-def require_fraction(settings: object, *names: str) -> None:
-    """Raise ConfigError unless each of these settings is at least 0 and less than 1."""
-    for name in names:
-        value = getattr(settings, name)
-        require(0.0 <= value < 1.0, f"{name} must be at least 0 and less than 1, not {value}")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:
@@ -121,7 +115,7 @@ class ModelConfig:
     """Number of target subwords. Training sets it from the subword model."""
 
     def __post_init__(self) -> None:
-        """Check every setting: shapes also come from config.json, where nothing has checked their types."""
+        # Shapes also come from config.json, where nothing has checked their types.
         layers, vocabularies = ("num_encoder_layers", "num_decoder_layers"), ("source_vocab_size", "target_vocab_size")
         for name in ("d_model", "d_ff", "num_heads", "max_length", *layers, *vocabularies):
             require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
@@ -133,14 +127,10 @@ class ModelConfig:
         require_between(self, 0, 0.99, "dropout", "attention_dropout", "activation_dropout")
         require_between(self, 1e-12, 1, "layer_norm_eps")
         require_between(self, 1e-6, 100, "init_gain", "embedding_gain")
-        require(
-            self.d_model % self.num_heads == 0,
-            f"d_model ({self.d_model}) must be a multiple of num_heads ({self.num_heads})",
-        )
-        require(
-            self.positions == "learned" or self.d_model % 2 == 0,
-            f"d_model ({self.d_model}) must be even: each pair of dimensions is a sine and a cosine",
-        )
+        width, heads = self.d_model, self.num_heads
+        require(width % heads == 0, f"d_model ({width}) must be a multiple of num_heads ({heads})")
+        sines = self.positions != "learned"
+        require(not sines or width % 2 == 0, f"d_model ({width}) must be even: pairs of it are a sine and a cosine")
         require(
             not self.share_embeddings or self.source_vocab_size == self.target_vocab_size,
             "share_embeddings needs one joint vocabulary: set share_embeddings to false or use a joint vocabulary",
@@ -180,11 +170,10 @@ class TextConfig:
     sentence, so that the model sees words in many segmentations. 0 is off."""
 
     def __post_init__(self) -> None:
-        """Check every setting."""
         require_between(self, 300, 2**20, "vocab_size")  # 256 of the subwords are the bytes
         require_between(self, 1, 10**9, "sample_lines", "max_length")
         require_between(self, 0.9, 1, "character_coverage")
-        require_fraction(self, "subword_dropout")
+        require_between(self, 0, _BELOW_1, "subword_dropout")
         require(
             not self.subword_dropout or self.subwords == "bpe", "subword_dropout leaves out merges: set subwords to bpe"
         )
@@ -248,12 +237,11 @@ class OptimizerConfig:
     weights themselves; 0 is off."""
 
     def __post_init__(self) -> None:
-        """Check every setting."""
         require_between(self, 1, 10**9, "batch_tokens", "accumulate", "warmup_steps")
         require_between(self, 1e-12, 1000, "lr_scale", "peak_lr")
         require_between(self, 1e-30, 1, "epsilon")
         require_between(self, 0, 10**6, "weight_decay", "clip_norm", "r_drop")
-        require_fraction(self, "beta1", "beta2", "label_smoothing", "ema_decay")
+        require_between(self, 0, _BELOW_1, "beta1", "beta2", "label_smoothing", "ema_decay")
 
 
 @dataclass(frozen=True)
@@ -277,7 +265,6 @@ class SearchConfig:
     translations. truncate, error: cut off the end of a line longer than the model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
-        """Check every setting."""
         require_choice(self, "long")
         require_between(self, 1, 1000, "beam", "n_best")
         require_between(self, 0, 10, "length_penalty")
@@ -304,7 +291,6 @@ class ValidationConfig:
     """Number of checkpoints to keep; at the end of the run their average competes with the best one (section 6.1)."""
 
     def __post_init__(self) -> None:
-        """Check every setting."""
         require_between(self, 1, 10**9, "every", "max_lines", "keep_last")
         require_between(self, 1, 1000, "beam")
         require_between(self, 0, 10**9, "patience")
@@ -368,7 +354,6 @@ class TrainConfig:
     """The validation."""
 
     def __post_init__(self) -> None:
-        """Check every setting and their combinations."""
         require(bool(self.train), "train needs at least one text")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require_between(self, 0, 2**63 - 1, "seed")
@@ -430,11 +415,7 @@ FINE_TUNING: dict[str, Any] = {
 
 
 def model_preset(name: str) -> ModelConfig:
-    """The ModelConfig of a preset.
-
-    Raises:
-        ConfigError: there is no preset of this name.
-    """
+    """The ModelConfig of a preset."""
     require(name in PRESETS, f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
-    prefix = "model."
-    return ModelConfig(**{key[len(prefix) :]: value for key, value in PRESETS[name].items() if key.startswith(prefix)})
+    shape = {key.removeprefix("model."): value for key, value in PRESETS[name].items() if key.startswith("model.")}
+    return ModelConfig(**shape)

@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +35,6 @@ LIBRARIES = {
 }
 """Libraries that find further texts, by the prefix of their names."""
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError, KeyError, ValueError)
-_BLOCK, _LINES_AT_ONCE = 1 << 18, 10_000
 _TIMEOUT = 60.0  # seconds without a byte
 _HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
 _ELSEWHERE = "name another place: dragoman download … --mirror"
@@ -49,9 +47,6 @@ def download(name: str, out: Path, mirror: str = "") -> None:
         name: of a text of the registry, or the prefix of one of LIBRARIES and the name by which that knows the text.
         out: the folder.
         mirror: address that a text of the registry is fetched from instead of its own.
-
-    Raises:
-        DragomanError: there is no such text, it can't be fetched, or it is not what it should be.
     """
     library, colon, rest = name.partition(":")
     if name in SOURCES:
@@ -67,17 +62,7 @@ def download(name: str, out: Path, mirror: str = "") -> None:
 
 
 def fetch(url: str, path: Path, sha256: str = "") -> None:
-    """Fetch a file over HTTP unless it is there; it appears when it is complete and checked.
-
-    Args:
-        url: its address.
-        path: where to put it.
-        sha256: of the file, in hexadecimal digits; empty if unknown.
-
-    Raises:
-        DragomanError: the server can't be reached or has no such file, the file that came or that is there has another
-            checksum, or it can't be written.
-    """
+    """Fetch a file over HTTP unless it is there; it appears when it is complete and has this SHA-256 (if not empty)."""
     if path.exists():
         if sha256 and checksum(path) != sha256:
             raise DragomanError(f"{path}: not the file that {url} should be (its SHA-256 differs); move it away")
@@ -104,24 +89,20 @@ def _receive(url: str, file: IO[bytes]) -> None:
             with wrap_file(
                 response, total, console=console, transient=True, disable=not (total and console.is_terminal)
             ) as content:
-                shutil.copyfileobj(content, file, _BLOCK)
+                shutil.copyfileobj(content, file, 1 << 18)
         if file.tell() < total:
             raise DragomanError(f"{url}: the connection ended after {file.tell():,} of {total:,} bytes; try again")
-    except urllib.error.HTTPError as error:
-        raise DragomanError(f"{url}: the server says {error.code} {error.reason}; {_ELSEWHERE}") from None
-    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-        reason = getattr(error, "reason", None) or error
-        reason = getattr(reason, "strerror", None) or reason
-        raise DragomanError(f"{url}: can't be reached ({reason}); try again, or {_ELSEWHERE}") from None
-    except ValueError as error:
-        raise DragomanError(f"{url}: not an address ({error}); {_ELSEWHERE}") from None
+    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError, ValueError) as error:
+        reason = error if isinstance(error, urllib.error.HTTPError) else getattr(error, "reason", error)
+        raise DragomanError(f"{url}: can't be fetched ({reason}); try again, or {_ELSEWHERE}") from None
 
 
 # ---- texts of the registry
 
 
 def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
-    say(f"{name}: {source.about}\nfrom {source.home}\nlicence: {source.licence}")
+    about = f"{source.about}\nfrom {source.home}\nlicence: {source.licence}"
+    say(f"{name}: {about}")
     if mirror and source.tests:
         say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
     base = (mirror or source.base).rstrip("/")
@@ -130,7 +111,7 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
     for test_set, direction in source.tests:
         _from_sacrebleu(f"{test_set}:{direction}", out)
     lines = [f"{checksum(out / file.name)}  {file.name}" for file in source.files if (out / file.name).is_file()]
-    note = f"{source.about}\nfrom {source.home}\nlicence: {source.licence}\n\nSHA-256\n" + "\n".join(lines) + "\n"
+    note = f"{about}\n\nSHA-256\n" + "\n".join(lines) + "\n"
     write_atomically(out / f"{name}.txt", note.encode())
 
 
@@ -142,10 +123,6 @@ def _take(file: File, url: str, out: Path) -> None:
         return
     fetch(url, archive, file.sha256)
     try:
-        if archive.suffix == ".tgz":
-            with gzip.open(archive) as packed:  # tarfile does not read to the end, where the checksum stands
-                while packed.read(_BLOCK):
-                    pass
         for member, name in file.members.items():
             with _open_member(archive, member) as content:
                 if file.columns:
@@ -179,9 +156,8 @@ def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
 def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
     """Write the first columns of a table as training, validation and test text.
 
-    A sentence of the first column is in one of them, with all its translations. Its hash decides in which, so that it
-    stays there when the table grows. This must not change: published scores are those of these parts. Nothing else is
-    guaranteed: sentences that differ in a comma may be in two parts, and so may one translation of two sentences.
+    A sentence of the first column is in one of them, with all its translations. Its hash decides in which. This must
+    not change: published scores are those of these parts.
     """
     paths = [Path(f"{prefix}-{part}.{language}") for part in PARTS for language in languages]
     counts = dict.fromkeys(PARTS, 0)
@@ -269,13 +245,12 @@ def _failing_in_a_sentence(library: str, name: str) -> Iterator[None]:
 
 def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> int:
     """Write PREFIX.LANGUAGE for each column, and return the number of lines; all appear when they are complete."""
-    paths = [Path(f"{prefix}.{language}") for language in languages]
+    paths, count = [Path(f"{prefix}.{language}") for language in languages], 0
     make_folder(prefix.parent)
-    iterator, count = iter(rows), 0
     with appearing(*paths) as files:
-        while chunk := list(islice(iterator, _LINES_AT_ONCE)):
-            count += len(chunk)
-            for file, side in zip(files, zip(*chunk, strict=True), strict=True):
-                file.write("".join(text.strip().replace("\n", " ") + "\n" for text in side).encode())
+        for row in rows:
+            count += 1
+            for file, text in zip(files, row, strict=True):
+                file.write((text.strip().replace("\n", " ") + "\n").encode())
     say(f"{', '.join(map(str, paths))}: {count:,} lines")
     return count

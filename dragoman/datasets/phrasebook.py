@@ -35,11 +35,7 @@ def read_phrasebook() -> Phrasebook:
 
 
 def write_phrasebook(folder: Path) -> None:
-    """Write train.en, train.fr, valid.en, …, test.fr into a folder, a sentence on each line; the last is test.fr.
-
-    Raises:
-        DragomanError: they can't be written, or another file has one of these names.
-    """
+    """Write train.en, train.fr, valid.en, …, test.fr into a folder, a sentence on each line."""
     contents = {}
     for part, pairs in read_phrasebook()._asdict().items():
         for language, side in zip(("en", "fr"), zip(*pairs, strict=True), strict=True):

@@ -19,9 +19,9 @@ def split(texts: Sequence[str], source: str, target: str, out: Path, pairs: int 
     """Write the three parts into a folder; return how many pairs each has, and how many were left out for what reason.
 
     A source sentence is in one part only, and with it those that differ from it in case, spaces and punctuation alone.
-    The hash of its letters and digits decides in which, so the order of the text does not matter. In validation and
-    test text it stands once, with its first translation. A pair whose target is that of a held-out pair is left out of
-    the training text, and one whose target is in the test text is left out of the validation text.
+    The hash of its letters and digits decides in which. In validation and test text it stands once, with its first
+    translation. Pairs whose target is held out are left out of the training text, and those whose target is in the
+    test text also of the validation text.
 
     Args:
         texts: as read_pairs takes them.
@@ -29,9 +29,6 @@ def split(texts: Sequence[str], source: str, target: str, out: Path, pairs: int 
         target: language code.
         out: the folder for train, valid and test, a file for each language.
         pairs: about so many for validation and as many for testing; of short text a tenth.
-
-    Raises:
-        DragomanError: the text can't be read or is too short, or out already has one of the files.
     """
     paths = [out / f"{part}.{language}" for part in PARTS for language in (source, target)]
     refuse_to_overwrite(out, written=[path.name for path in paths])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import textwrap
 import time
@@ -43,11 +44,8 @@ def _in_lines(text: str) -> str:
     """Wrap a text to the width of the terminal, unless it has a command that people may copy."""
     if re.search(r"dragoman \w+ (?!--help)\S", text):
         return text
-    try:
-        columns = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):
-        columns = 80
-    return "\n".join(_wrap(line, max(columns, 20)) for line in text.split("\n"))
+    width = max(shutil.get_terminal_size().columns, 20)
+    return "\n".join(_wrap(line, width) for line in text.split("\n"))
 
 
 def _wrap(line: str, width: int) -> str:
@@ -59,12 +57,7 @@ class NowAndThen:
     """Passes a line on if some seconds have passed since the last one, or since the start."""
 
     def __init__(self, report: Report, seconds: float = 5.0) -> None:
-        """Start the clock.
-
-        Args:
-            report: takes the lines.
-            seconds: the least between two of them.
-        """
+        """Start the clock."""
         self._report, self._seconds = report, seconds
         self._last = time.monotonic()
 

@@ -18,12 +18,7 @@ _TIMED_PRODUCTS, _TIMED_SECONDS = 7, 0.2  # timing ends with whichever comes fir
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU.
-
-    Raises:
-        ConfigError: this is not the name of a device.
-        DragomanError: there is no such device here, or no memory left on it.
-    """
+    """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU."""
     known = re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?|mps(:0)?", name)
     require(known is not None, f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
     if name == "auto":

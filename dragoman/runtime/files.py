@@ -24,11 +24,7 @@ _LONG_NAME = 200  # bytes, of the 255 that most file systems allow; the name of 
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal digits.
-
-    Raises:
-        DragomanError: it can't be read.
-    """
+    """SHA-256 of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
     try:
         with path.open("rb") as file:
@@ -40,11 +36,7 @@ def checksum(path: Path) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents.
-
-    Raises:
-        DragomanError: it can't be made or written to.
-    """
+    """Make a folder that can be written to, and its parents."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -60,9 +52,6 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
         folder: where a result is to be written; it need not exist.
         ours: names that an earlier result wrote into it, as its marker says; empty if there is no marker.
         written: names that the new result writes or removes; None if it takes the place of the whole folder.
-
-    Raises:
-        DragomanError: the folder is a file or can't be read, or contains something to be written that is not ours.
     """
     try:
         found = {path.name for path in folder.iterdir()}
@@ -84,10 +73,6 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
     Args:
         reports: the name of each file by its option; an empty name is no file.
         read: files that must not be replaced because this command reads them.
-
-    Raises:
-        ConfigError: a report would replace what is read, another report of this command, or what is no report.
-        DragomanError: one can't be written.
     """
     taken = {os.path.realpath(path): "which is read here" for path in read}
     for option, name in reports.items():
@@ -117,11 +102,7 @@ def _begins_as_report(path: Path) -> bool:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file's content, or leave it as it was; pipes and devices take the bytes as they come.
-
-    Raises:
-        DragomanError: it can't be written, for example because the disk is full.
-    """
+    """Replace a file's content, or leave it as it was; pipes and devices take the bytes as they come."""
     if not os.path.exists(path) or os.path.isfile(path):
         write_together({path: content})
         return
@@ -135,11 +116,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Replace the content of several files, or of none if one of them can't be written.
-
-    Raises:
-        DragomanError: one can't be written, for example because the disk is full.
-    """
+    """Replace the content of several files, or of none if one of them can't be written."""
     with appearing(*contents) as files:
         for file, content in zip(files, contents.values(), strict=True):
             file.write(content)
@@ -151,9 +128,6 @@ def appearing(*paths: Path) -> Iterator[list[IO[bytes]]]:
 
     They take their names one after the other, in the order given, when all of them are on the disk: a process that is
     killed in that moment leaves some of the earlier ones, each whole. A link stays a link to the file that is replaced.
-
-    Raises:
-        DragomanError: they can't be written, for example because the disk is full.
     """
     finals = [Path(os.path.realpath(path)) for path in paths]
     current = finals[0]
@@ -173,11 +147,7 @@ def appearing(*paths: Path) -> Iterator[list[IO[bytes]]]:
 
 
 def settle(file: IO[bytes], partial: Path, final: Path) -> None:
-    """Rename a file that was just written, after its content has reached the disk.
-
-    Raises:
-        OSError: the content did not reach the disk, or the file could not be renamed.
-    """
+    """Rename a file that was just written, after its content has reached the disk."""
     _flush(file)
     partial.replace(final)
     _flush_names(final.parent)
@@ -193,11 +163,7 @@ def _flush(file: IO[bytes]) -> None:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """A new file beside a path, with a name of its own; removed in the end unless it was renamed.
-
-    Raises:
-        OSError: it can't be made.
-    """
+    """A new file beside a path, with a name of its own; removed in the end unless it was renamed."""
     name = os.fsencode(path.name)
     stem = path.name if len(name) <= _LONG_NAME else hashlib.sha256(name).hexdigest()
     _remove_leftovers(path.parent, stem)

@@ -9,15 +9,7 @@ from dragoman.config import DragomanError
 
 
 def import_optional(module: str, extra: str) -> Any:
-    """Import and return a module of an optional dependency.
-
-    Args:
-        module: dotted name.
-        extra: the name of the extra that installs it: `pip install 'dragoman[extra]'`.
-
-    Raises:
-        DragomanError: it is not installed.
-    """
+    """Import and return a module of an optional dependency, which `pip install 'dragoman[extra]'` installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
