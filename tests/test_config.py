@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -145,22 +145,7 @@ def test_the_defaults_are_those_of_the_recorded_results() -> None:
     assert (run.text.subword_dropout, run.optimizer.r_drop, run.optimizer.ema_decay) == (0.0, 0.0, 0.0)
 
 
-# ---- all of them
-
-
-ALL = [ModelConfig, TextConfig, CleaningConfig, OptimizerConfig, SearchConfig, ValidationConfig, TrainConfig]
-
-
-@pytest.mark.parametrize("config", ALL)
-def test_settings_cannot_be_changed_afterwards(config: type) -> None:
-    built = build(config)
-    name = fields(built)[0].name
-    with pytest.raises(FrozenInstanceError):
-        setattr(built, name, getattr(built, name))
-
-
-def test_two_runs_share_no_list_of_texts() -> None:
-    assert build(TrainConfig).valid is not build(TrainConfig).valid
+# ---- groups of settings
 
 
 def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:

@@ -151,13 +151,6 @@ def test_the_licence_is_shown_before_the_first_request(
     assert shown.index("research only") < shown.index("404: Not Found")
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_nothing_is_fetched_twice(name: str, server: LocalServer, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert get(server, name, tmp_path) == 0
-    assert len(server.asked) == len(TEXTS[name].files)
-
-
 # ---- fetching
 
 
@@ -465,11 +458,6 @@ def test_each_text_has_a_description_a_licence_and_checksums(name: str) -> None:
     for file in source.files:
         assert not file.address.startswith("/")
         assert len(file.sha256) == 64 or file.members, "what has no checksum is an archive, which has its own"
-
-
-def test_no_two_texts_have_files_of_the_same_name() -> None:
-    names = [name for source in SOURCES.values() for file in source.files for name in (file.written or [file.name])]
-    assert len(set(names)) == len(names)
 
 
 def test_the_checksums_are_right() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import subprocess
@@ -12,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.runtime import allocator as memory
-from dragoman.runtime.allocator import is_out_of_memory, keep_freed_memory, limit_kernel_cache
+from dragoman.runtime.allocator import is_out_of_memory, limit_kernel_cache
 
 SHORT = [
     MemoryError(),
@@ -97,30 +95,6 @@ def test_freed_memory_is_used_again_without_new_pages_in_every_thread() -> None:
     assert min(released) > 5 * max(kept)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be asked")
-@pytest.mark.parametrize(
-    ("most", "calls"),
-    [
-        (2**30, [(-3, 2**30), (-1, -1), (-8, 1)]),
-        (2**25, [(-3, 2**30), (-3, 2**25), (-1, -1), (-8, 1)]),
-        (0, [(-3, 2**30), (-3, 2**25), (-8, 1)]),
-    ],
-)
-def test_where_the_c_library_refuses_large_thresholds_tensors_still_do_not_become_fresh_pages(
-    most: int, calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[int, int]] = []
-
-    def mallopt(parameter: int, value: int) -> int:
-        made.append((parameter, value))
-        return int(parameter != -3 or value <= most)
-
-    monkeypatch.setattr(memory, "_glibc", lambda name: mallopt)
-    monkeypatch.setattr(memory, "_take_large_pages", lambda: None)
-    keep_freed_memory()
-    assert made == calls
-
-
 def test_what_was_freed_can_be_given_back_after_all() -> None:
     script = """
 import re
@@ -139,35 +113,6 @@ print(kept, resident())
     kept, left = map(int, output.split())
     assert kept > 200
     assert left < kept - 150
-
-
-# Megabytes in use after products of 500 shapes.
-PRODUCTS = """
-import ctypes, sys, torch
-from dragoman.runtime.allocator import limit_kernel_cache
-class Info(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena a b c d e f used free g".split()]
-library = ctypes.CDLL(None)
-library.mallinfo2.restype = Info
-if sys.argv[1] == "few":
-    limit_kernel_cache()
-weight = torch.ones(64, 64, dtype=torch.bfloat16)
-for rows in range(1, 501):
-    torch.nn.functional.linear(torch.ones(rows, 64, dtype=torch.bfloat16), weight)
-print(library.mallinfo2().used // 2**20)
-"""
-
-
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="the C library does not say what is in use")
-def test_kernels_for_shapes_that_do_not_return_are_dropped() -> None:
-    def used(mode: str) -> int:
-        environment = {name: value for name, value in os.environ.items() if "ONEDNN" not in name}
-        command = [sys.executable, "-c", PRODUCTS, mode]
-        return int(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
-
-    many, few = used("many"), used("few")
-    if many - few < 5:
-        pytest.skip("products in bf16 leave nothing behind on this processor")
 
 
 # Megabytes of 300 tensors of 4 MB that lie in large pages, at first and after memory was given back.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -324,32 +322,3 @@ def test_text_that_turned_bad_is_an_error_until_it_is_good_again(
     assert not (Path(config.out) / "data" / "key.json").exists() or damage == Path.unlink
     path.write_bytes(good)
     assert decoded(prepare_text(config, keep_all)) == first
-
-
-LONG_LINE_RUN = """
-import resource, sys, time
-from pathlib import Path
-from dragoman.config import TextConfig, TrainConfig
-from dragoman.text.preprocess import prepare_text
-from tests.text.small_texts import keep_all
-folder = Path(sys.argv[1])
-before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-config = TrainConfig(source="en", target="de", train=[str(folder / "train")], valid=[str(folder / "valid")],
-                     out=str(folder / "out"), text=TextConfig(vocab_size=320))
-report = prepare_text(config, keep_all).train.report
-print(report.pairs, report.too_long, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before,
-      time.process_time() - started)
-"""
-
-
-@pytest.mark.parametrize("long_pair", [("word " * 4_000_000, "kurz"), ("x" * 20_000_000, "y" * 20_000_000)])
-def test_a_line_of_twenty_megabytes_takes_neither_long_nor_much_memory(long_pair: Pair, tmp_path: Path) -> None:
-    pairs = (sentences() * 3)[:300]
-    write_text(tmp_path / "train", [*pairs[:100], long_pair, *pairs[100:]])
-    write_text(tmp_path / "valid", sentences()[:8])
-    command = [sys.executable, "-c", LONG_LINE_RUN, str(tmp_path)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
-    kept, too_long, kilobytes, seconds = map(float, output.split())
-    assert (kept, too_long) == (300, 1)
-    assert kilobytes < 10 * sum(map(len, long_pair)) / 1024  # it is there a few times at once, but never in pieces
-    assert seconds < 10
