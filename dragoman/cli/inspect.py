@@ -25,21 +25,18 @@ def inspect(config: InspectConfig) -> int:
     """Open one translation: as a page, as text, as arrays or as figures; returns the exit code."""
     out = config.out or ("" if config.text or config.json or config.npz or config.png else _PAGE)
     prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, files_of_model(Path(config.folder)))
-    page, record, arrays = (Path(name) if name else None for name in (out, config.json, config.npz))
     if config.png:
         make_folder(Path(config.png))
     inspection = _inspected(config)
-    if page:
-        write_atomically(page, inspection.to_html().encode())
-        _report([page])
-    if record:
-        inspection.save_json(record)
-        _report([record])
-    if arrays:
-        inspection.save_npz(arrays)
-        _report([arrays])
-    if config.png:
-        _report(save_attention(Path(config.png), inspection))
+    if out:
+        write_atomically(Path(out), inspection.to_html().encode())
+    if config.json:
+        inspection.save_json(Path(config.json))
+    if config.npz:
+        inspection.save_npz(Path(config.npz))
+    pictures = save_attention(Path(config.png), inspection) if config.png else []
+    for written in filter(None, [out, config.json, config.npz, *pictures]):
+        say(f"wrote {written}")
     if config.text:  # last: its reader may go away
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_text(inspection, shutil.get_terminal_size().columns, color))
@@ -62,10 +59,6 @@ def _inspected(config: InspectConfig) -> Inspection:
 def figures(config: FiguresConfig) -> int:
     """Draw the pictures into a folder; returns the exit code."""
     inspection = evidence.inspect(Translator.load(config.model), config.sentence) if config.model else None
-    _report(save_gallery(Path(config.out), config.format, config.dpi, inspection))
-    return 0
-
-
-def _report(written: list[Path]) -> None:
-    for path in written:
+    for path in save_gallery(Path(config.out), config.format, config.dpi, inspection):
         say(f"wrote {path}")
+    return 0

@@ -9,7 +9,6 @@ import errno
 import importlib
 import io
 import os
-import select
 import signal
 import sys
 import textwrap
@@ -49,9 +48,8 @@ VERBS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code: 0 ok, 1 failure, 2 usage, 130 Ctrl-C.
 
-    Raises:
-        SystemExit: 0 where help was asked for; 143 where SIGTERM stopped the verb, 129 where its terminal was closed.
-            A training run saves first, and its code is returned.
+    Help leaves with SystemExit 0. SIGTERM and a closed terminal leave with SystemExit 143 and 129, except that training
+    saves first and returns its code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
@@ -70,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _exit_code_without_a_reader()
+        silence(sys.stdout)  # its reader has gone, as in `| head`
+        return 0
     except (ImportError, OSError, RuntimeError, MemoryError) as error:
         if (message := _explanation(error)) is None:
             raise
@@ -132,23 +131,6 @@ def _complain(message: str, code: int) -> int:
     message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     say(f"dragoman: {message}")
     return code
-
-
-def _exit_code_without_a_reader() -> int:
-    """Silence the streams whose reader is gone; returns 1 if stderr is one of them, and 0 otherwise, as in `| head`."""
-    gone = [stream for stream in (sys.stdout, sys.stderr) if _is_unread(stream.fileno())]
-    for stream in gone:
-        silence(stream)
-    return int(sys.stderr in gone)
-
-
-def _is_unread(descriptor: int) -> bool:
-    """Whether a stream is a pipe whose reader is gone."""
-    if sys.platform != "win32" and hasattr(select, "poll"):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLOUT)
-        return any(event & select.POLLERR for _, event in poll.poll(0))
-    return False
 
 
 def _overview() -> str:

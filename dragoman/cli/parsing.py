@@ -13,7 +13,7 @@ import re
 import textwrap
 from argparse import Action, ArgumentError
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,6 @@ from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, 
 from dragoman.runtime.console import shorten
 
 _LONGEST_MESSAGE = 400
-_PRINT = "--print_config"  # jsonargparse's own option
 _METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
 _KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "dict": "a group"}
 
@@ -136,28 +135,16 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
-    """The config of a verb.
-
-    Args:
-        name: of the verb.
-        verb: what to know of it.
-        words: of the command line, after the verb.
-
-    Raises:
-        ConfigError: an option is unknown, is missing or has an impossible value.
-        SystemExit: the words ask for help, which has been printed.
-    """
+    """The config of a verb, from the words that follow the verb; raises ConfigError for wrong words."""
     options = {option.flag: option for option in verb.options}
     words = _options_first(words, options)
     parser = _parser(verb, f"dragoman {name}")
     with _plain_errors(verb):
-        given = _given(parser, verb, [word for word in words if not word.startswith(_PRINT)])
-        starting = _starting_values(given) if verb.config is TrainConfig else {}
-        if any(word.startswith(_PRINT) for word in words):
-            parser.set_defaults(starting)
-            parser.parse_args(words)  # prints the settings, and exits
+        given = _given(parser, verb, words)
+        starting: dict[str, Any] = {}
         if verb.config is TrainConfig:
-            _refuse_ineffective(given, starting, {word.partition("=")[0] for word in words})
+            starting = _starting_values(given)
+            _refuse_unused_rate(starting | given, words)
         missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
         wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
         require(not missing, f"required: {wanted} (usage: {verb.usage(parser.prog)})")
@@ -165,11 +152,7 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
 
 
 def read_settings(config: type, path: Path) -> Any:
-    """The config dataclass of which a YAML file has the settings.
-
-    Raises:
-        ConfigError: there is no such file, or a setting is unknown, is missing or has an impossible value.
-    """
+    """The config dataclass of which a YAML file has the settings; raises ConfigError for a wrong file."""
     file = Verb(config, "", ())
     with _plain_errors(file):
         given = _given(_parser(file), file, [f"--config={path}"])
@@ -184,7 +167,7 @@ def _plain_errors(verb: Verb) -> Iterator[None]:
     try:
         yield
     except ArgumentError as error:
-        raise ConfigError(shorten(_in_plain_words(error.message, verb.options), _LONGEST_MESSAGE)) from None
+        raise ConfigError(shorten(_in_plain_words(error.message, verb), _LONGEST_MESSAGE)) from None
     except ConfigError:
         raise
     except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:  # of PyYAML
@@ -220,6 +203,7 @@ def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
         allow_abbrev=False,
         exit_on_error=False,
         formatter_class=_HelpFormatter,
+        print_config=None,
     )
     if not verb.module or verb.config is TrainConfig:
         parser.add_argument(
@@ -249,11 +233,8 @@ def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
 def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[str]:
     """The words as argparse understands them: options, spelt with dashes, and after "--" the positionals.
 
-    By itself, argparse gives an optional positional its default at the first option, and gives a switch the positional
-    that follows it.
-
-    Raises:
-        ConfigError: a list is given in two parts, of which argparse would drop the first.
+    By itself, argparse gives an optional positional its default at the first option, gives a switch the positional
+    that follows it, and drops the first of two parts of a list.
     """
     waiting, arranged, positionals = list(words), list[str](), list[str]()
     while waiting and waiting[0] != "--":
@@ -262,7 +243,7 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
             (arranged if re.match(r"-\w", word) else positionals).append(word)
             continue
         flag, equals, value = word.partition("=")
-        flag = flag.replace("_", "-").replace("--print-config", _PRINT)
+        flag = flag.replace("_", "-")
         option = options.get(flag)
         if option and option.is_list:
             require(flag not in arranged, f"{flag} is given twice: give all of its values after one {flag}")
@@ -280,22 +261,24 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
     return [*arranged, "--", *positionals] if positionals else arranged
 
 
-def _in_plain_words(message: str, options: Sequence[Option]) -> str:
+def _in_plain_words(message: str, verb: Verb) -> str:
     """A complaint of jsonargparse as one sentence, with the option that may have been meant where one is unknown."""
     message = " ".join(message.split())
     expected = r"Expected an? (?:<class '(\w+)'>|typing\.Literal.*)\. Got value: ?(.*)"
     if wrong := re.match(rf'Parser key "([\w.]+)".*?: {expected}', message):
         name, kind, value = wrong.groups()
-        choices = ", ".join(next(option.values for option in options if option.name == name))
+        choices = ", ".join(next(option.values for option in verb.options if option.name == name))
         return f"{name} must be {_KINDS[kind] if kind else f'one of {choices}'}, not {value or 'nothing'}"
     if unknown := re.match(r"unrecognized arguments: (?:-- )?([^= ]+)", message):
+        if unknown[1] in [f"--{name}" for name in verb.positionals]:
+            return f"unknown option {unknown[1]}: give its value without the name"
         if unknown[1].startswith("--"):
-            return f"unknown option {unknown[1]}{nearest(unknown[1], [option.flag for option in options])}"
+            return f"unknown option {unknown[1]}{nearest(unknown[1], [option.flag for option in verb.options])}"
         if unknown[1].startswith("-"):
             return f"unknown option {unknown[1]}; text that begins with a dash goes last, after --"
         return f"unexpected argument {unknown[1]!r}; text with spaces goes in quotes"
     if unknown := re.match(r"Option '(\S+)' is not accepted", message):
-        return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in options])}"
+        return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in verb.options])}"
     if "item assignment" in message or "not iterable" in message:
         return "a list is written as [text, …] in a settings file"
     message = re.sub(
@@ -305,11 +288,7 @@ def _in_plain_words(message: str, options: Sequence[Option]) -> str:
 
 
 def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
-    """The config dataclass from the values of its settings, by dotted name.
-
-    Raises:
-        ConfigError: a value is missing or impossible.
-    """
+    """The config dataclass from the values of its settings, by dotted name."""
     types, chosen = get_type_hints(config), dict[str, Any]()
     for field in fields(config):
         name = prefix + field.name.rstrip("_")
@@ -340,42 +319,19 @@ def _is_text(value: str) -> bool:
 def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the preset chooses, or the model to fine-tune, by dotted name."""
     values = dict(PRESETS[given.get("preset", TrainConfig.preset)])
-    if parent := given.get("from"):  # training finds out the sizes of the vocabularies
-        shape = {name: value for name, value in _shape(parent).items() if not name.endswith("vocab_size")}
-        values |= FINE_TUNING | {f"model.{name}": value for name, value in shape.items()}
+    if parent := given.get("from"):
+        values |= FINE_TUNING
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # training will complain about it
+            shape = dict(json.loads(Path(parent, "config.json").read_text(encoding="utf-8"))["model"])
+            values |= {f"model.{name}": shape[name] for name in shape if not name.endswith("vocab_size")}
     return values
 
 
-def _shape(folder: str) -> dict[str, Any]:
-    """The settings of the model in a folder; none where it can't be read, which training will complain about."""
-    try:
-        return dict(json.loads(Path(folder, "config.json").read_text(encoding="utf-8"))["model"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-
-
-def _refuse_ineffective(given: Mapping[str, Any], starting: Mapping[str, Any], flags: Collection[str]) -> None:
-    """Raise ConfigError where a setting of a training run was chosen, but would have no effect.
-
-    Args:
-        given: the settings of the command line and its files.
-        starting: the values that the others start from.
-        flags: the options of the command line.
-    """
-    in_files = {name for name in given if f"--{name.replace('_', '-')}" not in flags}
-    for origin in ("preset", "from"):
-        require(
-            f"--{origin}" not in flags or not in_files >= starting.keys(),
-            f"--{origin} would have no effect, because the --config file has every setting that it chooses: leave out "
-            f"--{origin}, or delete those settings from the file",
-        )
-    schedule = given.get("optimizer.schedule", starting.get("optimizer.schedule", OptimizerConfig.schedule))
-    unused, used = ("peak_lr", "lr_scale") if schedule == "paper" else ("lr_scale", "peak_lr")
-    name = f"optimizer.{unused}"
-    usual = starting.get(name, getattr(OptimizerConfig, unused))
-    left_over = bool({"--optimizer.schedule", "--preset", "--from"} & {*flags})  # of a file: another option replaces it
-    require(
-        name not in given or (name in in_files and (left_over or given[name] == usual)),
-        f"{name} has no effect on the schedule {schedule}: leave it out and choose --optimizer.{used.replace('_', '-')}"
-        + (" or another --optimizer.schedule" if schedule == "paper" else ""),
-    )
+def _refuse_unused_rate(settings: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Refuse a learning rate on the command line that the schedule does not use."""
+    schedule = settings.get("optimizer.schedule", OptimizerConfig.schedule)
+    unused, used = "--optimizer.peak-lr", "--optimizer.lr-scale"
+    if schedule != "paper":
+        unused, used = used, unused
+    given = unused in [word.partition("=")[0] for word in words]
+    require(not given, f"{unused} has no effect on the schedule {schedule}: choose {used}, or another schedule")

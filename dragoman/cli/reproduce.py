@@ -1,7 +1,4 @@
-"""The verb `reproduce`: follows a recipe, from the text to a table of scores.
-
-A recipe is one YAML file: a text, the settings of training, the seeds, and how the models are scored.
-"""
+"""The verb `reproduce`: follows a recipe, one YAML file, from the text to a table of scores."""
 
 from __future__ import annotations
 
@@ -17,16 +14,15 @@ import yaml
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
-from dragoman.cli.options import EvaluateConfig, ReproduceConfig
+from dragoman.cli.options import ReproduceConfig
 from dragoman.cli.parsing import parse, read_settings
-from dragoman.config import ConfigError, DragomanError, TrainConfig, require
+from dragoman.config import ConfigError, DragomanError, require
 from dragoman.datasets.download import download
-from dragoman.datasets.registry import SOURCES
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
 from dragoman.runtime.console import say, table_cell
 from dragoman.runtime.device import choose_device
-from dragoman.runtime.files import checksum, make_folder, write_atomically
+from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import locate
 from dragoman.train import dry_run_training, train
 from dragoman.training.dry_run import SyntheticText, dry_run
@@ -36,6 +32,7 @@ _RESERVED = {
     "evaluate": ("folder", "json", "markdown", "device"),
 }
 """Settings that the verb chooses itself."""
+_WRITTEN = ("train.yaml", "results.md", "results.json")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,48 +57,30 @@ class Recipe:
     def __post_init__(self) -> None:
         """Refuse what is no recipe; train and evaluate are parsed later, their texts are used before."""
         ReproduceConfig(recipe="", seeds=self.seeds)  # refuses impossible seeds
-        groups = {"train": self.train, "evaluate": self.evaluate}
         for name, texts in self._texts().items():
             is_list = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
             require(is_list, f"{name} must be a list of texts, such as [val]")
         for name in ("source", "target"):
             require(isinstance(self.train.get(name), str), f"train.{name} must be a language code")
-        for group, reserved in _RESERVED.items():
-            for name in groups[group]:
-                require(
-                    str(name).replace("-", "_") not in reserved, f"{group}.{name} is chosen by reproduce: leave it out"
-                )
-        sizes = not self.imagined or ({*self.imagined} == {"pairs", "length"} and min(self.imagined.values()) > 0)
-        require(sizes, "imagined must have pairs and length, both above 0")
+        for group, settings in (("train", self.train), ("evaluate", self.evaluate)):
+            for name in settings:
+                chosen = str(name).replace("-", "_") in _RESERVED[group]
+                require(not chosen, f"{group}.{name} is chosen by reproduce: leave it out")
+        sizes = not self.imagined or {*self.imagined} == {"pairs", "length"}
+        require(sizes, "imagined must have pairs and length")
 
     def _texts(self) -> dict[str, Any]:
         needed = {"train.train": self.train.get("train"), "evaluate.test": self.evaluate.get("test")}
         return needed | {f"train.{name}": self.train[name] for name in ("valid", "test") if name in self.train}
 
-    def files(self, data: str) -> list[Path]:
-        """The files of all texts in a folder.
-
-        Raises:
-            DragomanError: one is missing.
-        """
-        languages = self.train["source"], self.train["target"]
-        texts = [text for texts in self._texts().values() for text in _within(data, texts)]
-        return [path for text in texts for path in locate(text, *languages).paths]
-
     def missing(self, data: str) -> str:
         """What a folder lacks of the texts; empty if it has all."""
         try:
-            self.files(data)
+            for text in [text for texts in self._texts().values() for text in _within(data, texts)]:
+                locate(text, self.train["source"], self.train["target"])
         except DragomanError as error:
             return str(error)
         return ""
-
-    def unknown_files(self, data: str) -> list[str]:
-        """Those files of a folder that differ from the known ones of the download; none where nothing is known."""
-        known = {file.name: file.sha256 for file in SOURCES[self.download].files} if self.download in SOURCES else {}
-        return [
-            str(path) for path in self.files(data) if any(known.values()) and known.get(path.name) != checksum(path)
-        ]
 
     def settings(self, data: str) -> str:
         """The settings of training as a file for --config."""
@@ -110,11 +89,7 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Read a recipe.
-
-    Raises:
-        DragomanError: there is no such file, or it is no recipe.
-    """
+    """Read a recipe; raises DragomanError for what is none."""
     hint = "see those in recipes/ of Dragoman's source repository"
     if not path.is_file():
         raise DragomanError(f"{path}: no such file; {hint}")
@@ -133,16 +108,6 @@ def _within(data: str, texts: list[str]) -> list[str]:
 # ---- the runs
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What is done with one seed: the words of two commands, and what they mean."""
-
-    training: list[str]
-    scoring: list[str]
-    to_train: TrainConfig
-    to_score: EvaluateConfig
-
-
 def reproduce(config: ReproduceConfig) -> int:
     """Download, train with each seed, evaluate, and print the table; returns the exit code."""
     path = Path(config.recipe)
@@ -156,29 +121,31 @@ def reproduce(config: ReproduceConfig) -> int:
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
-    out = Path(config.out)
-    make_folder(out)
+    out, folders = Path(config.out), [Path(config.out, f"seed-{seed}") for seed in seeds]
+    refuse_to_overwrite(out, _WRITTEN if any(out.glob("seed-*")) else (), _WRITTEN)
+    for folder in folders:
+        make_folder(folder)
     settings = out / "train.yaml"
     write_atomically(settings, recipe.settings(data).encode())
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
-    runs = [_plan(recipe, config, settings, out / f"seed-{seed}", seed) for seed in seeds]
+    runs = [_plan(recipe, config, settings, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]
     if missing := recipe.missing(data):
         say(f"{missing}\n$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(recipe.download, Path(data))
-    if unknown := recipe.unknown_files(data):
-        say(f"warning: not the files that `dragoman download {recipe.download}` brings: {', '.join(unknown)}")
-    for run in runs:
-        say(f"$ dragoman train {shlex.join(run.training)}")
-        if code := train(run.to_train):
+    for training, scoring in runs:
+        say(f"$ dragoman train {shlex.join(training)}")
+        if code := train(parse("train", VERBS["train"], training)):
             return code
-        say(f"$ dragoman evaluate {shlex.join(run.scoring)}")
-        evaluate(run.to_score)
-    _conclude(recipe, _of_one_system(read_evaluation(runs[-1].to_score.json), out), out)
+        say(f"$ dragoman evaluate {shlex.join(scoring)}")
+        evaluate(parse("evaluate", VERBS["evaluate"], scoring))
+    _conclude(recipe, _of_one_system(read_evaluation(str(folders[-1] / "scores.json")), out), out)
     return 0
 
 
-def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int) -> _Run:
-    """The run of a seed; raises ConfigError where the recipe has an impossible setting."""
+def _plan(
+    recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int
+) -> tuple[list[str], list[str]]:
+    """The words of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
     training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
     training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
     scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
@@ -187,10 +154,11 @@ def _plan(recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path,
         word = str(value).lower() if isinstance(value, bool) else value
         scoring += [f"--{str(name).replace('_', '-')}={word}"] if name != "test" else []
     try:
-        to_train, to_score = parse("train", VERBS["train"], training), parse("evaluate", VERBS["evaluate"], scoring)
+        parse("train", VERBS["train"], training)
+        parse("evaluate", VERBS["evaluate"], scoring)
     except ConfigError as error:
         raise ConfigError(f"{config.recipe}: {error}") from None
-    return _Run(training, scoring, to_train, to_score)
+    return training, scoring
 
 
 def _dry_run(recipe: Recipe, config: ReproduceConfig) -> list[str]:
@@ -200,7 +168,7 @@ def _dry_run(recipe: Recipe, config: ReproduceConfig) -> list[str]:
         settings = Path(folder, "train.yaml")
         settings.write_text(recipe.settings(config.data), encoding="utf-8")
         place = Path(folder) if missing else Path(config.out, f"seed-{seed}")
-        training = _plan(recipe, config, settings, place, seed).to_train
+        training = parse("train", VERBS["train"], _plan(recipe, config, settings, place, seed)[0])
     if not missing:
         return dry_run_training(training)
     if not recipe.imagined:
@@ -217,23 +185,19 @@ def _dry_run(recipe: Recipe, config: ReproduceConfig) -> list[str]:
 
 def _of_one_system(last: dict[str, Any], out: Path) -> list[dict[str, Any]]:
     """The runs in a folder that are of the same system as the last one, in the order of their seeds."""
-    known: dict[int, dict[str, Any]] = {}
-    for path in sorted(out.glob("seed-*/scores.json")):
-        number = path.parent.name.removeprefix("seed-")
-        if not number.isdecimal():
-            continue
+    folders = {path.parent.name.removeprefix("seed-"): path.parent for path in out.glob("seed-*/scores.json")}
+    evaluations = []
+    for seed in sorted(filter(str.isdecimal, folders), key=int):
         try:
-            found = read_evaluation(str(path))
+            found = read_evaluation(str(folders[seed] / "scores.json"))
             if differing := differences_in_kind(last, found):
                 raise DragomanError(f"differs in: {differing}")
-            if found["weights"]["sha256"] != fingerprint(path.parent / WEIGHTS_FILE):
+            if found["weights"]["sha256"] != fingerprint(folders[seed] / WEIGHTS_FILE):
                 raise DragomanError("the model there is another by now")
-            if (seed := found["model"].get("seed")) != int(number):
-                raise DragomanError(f"the model there is of seed {seed}")
-            known[int(number)] = found
+            evaluations.append(found)
         except DragomanError as error:
-            say(f"{path.parent}: not in the table ({error})")
-    return [known[seed] for seed in sorted(known)]
+            say(f"{folders[seed]}: not in the table ({error})")
+    return evaluations
 
 
 def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> None:

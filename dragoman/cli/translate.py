@@ -50,7 +50,7 @@ def translate(config: TranslateConfig) -> int:
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
-        say(f"type a sentence on each line; {'Ctrl-Z and Enter end' if sys.platform == 'win32' else 'Ctrl-D ends'}")
+        say("type a sentence on each line; Ctrl-D ends")
     watched = config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty()
     report = NowAndThen(say) if watched else lambda line: None
     name = "stdin" if config.file == "-" else config.file
@@ -86,13 +86,7 @@ def say_truncated(name: str, translations: Sequence[Translation], first_line: in
 
 
 def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:
-    """Function that reports how many lines are done, given how many more are.
-
-    Args:
-        report: takes a line for people.
-        done: lines translated before.
-        total: of the whole text, where it is known.
-    """
+    """Function that reports how many lines are done, given how many more are."""
     of = "" if total is None else f" of {total:,}"
 
     def count(more: int) -> None:
@@ -120,11 +114,7 @@ def naming(text: str) -> Iterator[None]:
 
 
 def _incoming(file: str) -> Iterator[list[str]]:
-    """Lists of lines as they arrive.
-
-    Of stdin, all that wait. Of a file, as many as fit, so that its batches, and with them the rounding, are the same
-    every time.
-    """
+    """Lists of lines: of stdin, all that wait; of a file, as many as fit, so that its batches are always the same."""
     waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
 
     def read() -> None:
@@ -167,11 +157,7 @@ def _open_stdin() -> BinaryIO:
 
 
 def _formatted(
-    translator: Translator,
-    lines: Sequence[str],
-    found: Sequence[Sequence[Translation]],
-    first: int,
-    config: TranslateConfig,
+    translator: Translator, lines: list[str], found: list[list[Translation]], first: int, config: TranslateConfig
 ) -> Iterator[str]:
     """What to print for each line: its candidates, with their alignments where they are wanted."""
     alignments: Iterator[Alignment | None] = iter(())
@@ -184,10 +170,7 @@ def _formatted(
 
 
 def _format(
-    number: int,
-    candidates: Sequence[Translation],
-    alignments: Sequence[Alignment | None],
-    config: TranslateConfig,
+    number: int, candidates: list[Translation], alignments: Sequence[Alignment | None], config: TranslateConfig
 ) -> str:
     if config.format == "json":
         best, *others = map(_as_json, candidates, alignments)
@@ -207,13 +190,9 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
         values["parts"] = len(candidate.parts)
     if candidate.left_out:
         values["left_out"] = candidate.left_out
-    if alignment is None:
-        return values
-    return values | {
-        "alignment": alignment.links,
-        "source_tokens": alignment.source,
-        "target_tokens": alignment.target,
-    }
+    if alignment:
+        values |= {"alignment": alignment.links, "source_tokens": alignment.source, "target_tokens": alignment.target}
+    return values
 
 
 # ---- the other verbs

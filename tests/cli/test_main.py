@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 
-import dragoman
 from dragoman.cli.main import VERBS
 from dragoman.config import DragomanError
 from tests.command_calls import Result, complaint, python, run
@@ -45,10 +43,6 @@ def test_the_overview_names_every_verb() -> None:
 def test_a_verb_offers_what_it_uses(verb: str) -> None:
     offered = {option.name.partition(".")[0] for option in VERBS[verb].options}
     assert offered == {field.name.rstrip("_") for field in fields(VERBS[verb].config)} - {*VERBS[verb].hidden}
-
-
-def test_the_version_is_that_of_the_package() -> None:
-    assert run("--version") == Result(0, f"dragoman {dragoman.__version__}\n", "")
 
 
 def test_an_unknown_verb_names_the_nearest() -> None:
@@ -127,17 +121,13 @@ def test_closed_output_is_no_traceback() -> None:
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("unbuffered", [False, True])
-def test_the_reader_of_stdout_may_leave_but_not_the_one_of_stderr(unbuffered: bool) -> None:
-    environment: dict[str, Any] = os.environ | {"PYTHONUNBUFFERED": "1" if unbuffered else ""}
-    for words, both, code in ((["train", "--help"], False, 0), (["--version"], False, 0), (["--version"], True, 1)):
-        reader, writer = os.pipe()
-        os.close(reader)
-        kept = writer if both else subprocess.PIPE
-        process = python("-m", "dragoman", *words, stdout=writer, stderr=kept, env=environment)
-        os.close(writer)
-        _, told = process.communicate()
-        assert (process.returncode, told) == (code, None if both else b"")
+@pytest.mark.parametrize("words", [["train", "--help"], ["--version"]], ids=" ".join)
+def test_the_reader_of_stdout_may_leave(words: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = python("-m", "dragoman", *words, stdout=writer)
+    os.close(writer)
+    assert (process.communicate()[1], process.returncode) == (b"", 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited in another way there")

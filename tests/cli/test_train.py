@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -40,31 +38,6 @@ def test_a_finished_run_says_so_and_changes_nothing(text: Path, copy: Path) -> N
     assert (result.code, result.out) == (0, "")
     assert "already finished" in result.err
     assert {path: path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()} == before
-
-
-def test_a_finished_run_given_more_room_goes_on(text: Path, copy: Path) -> None:
-    result = run(*train(text, copy, "--max_steps", 6))
-    assert result.code == 0
-    assert "resuming after step 4" in result.err
-    assert checkpoint_steps(copy)[-1] == "step-00000006"
-
-
-def test_sigterm_saves_and_the_same_command_continues(text: Path, tmp_path: Path) -> None:
-    arguments = train(text, tmp_path / "model", "--validation.every", 10_000)
-    process = python("-m", "dragoman", *arguments, "--max_steps", 100_000)
-    assert process.stderr
-    for line in process.stderr:
-        if b"training" in line and b"parameters" in line:
-            break
-    time.sleep(0.2)
-    process.send_signal(signal.SIGTERM)
-    said = process.communicate()[1].decode()
-    assert process.returncode == 143, said
-    assert "Traceback" not in said
-    (step,) = re.findall(r"stopped after step ([\d,]+)", said)
-    result = run(*arguments, "--max_steps", int(step.replace(",", "")) + 1)
-    assert result.code == 0
-    assert f"resuming after step {step}" in result.err
 
 
 IN_A_TERMINAL = """

@@ -300,8 +300,6 @@ def test_an_unknown_name_is_refused_with_the_nearest(capsys: pytest.CaptureFixtu
     assert main(["download", "ftp:x", "--out", str(tmp_path / "x")]) == 1
     assert main(["download", "sacrebleu:wmt14/full:en-de", "--mirror", "https://x.example"]) == 1
     assert "--mirror is for texts of the list, not for sacrebleu" in capsys.readouterr().err
-    assert main(["download", "multi30k", "--mirror", "ftp://mirror.example"]) == 2
-    assert "address that begins with https://, not " in capsys.readouterr().err
 
 
 # ---- by other libraries

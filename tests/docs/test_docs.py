@@ -171,7 +171,7 @@ def test_the_reference_of_the_command_line_has_every_option_of_the_help(
     start = page.index(f"## {verb} {{")
     section = page[start : page.find("\n## ", start)]
     shown = set(re.findall(r"<dt[^>]*><code>(--[^<]+)</code>", section))
-    assert options - shown <= {"--config", "--print-config", "--print_config", "--help"}
+    assert options - shown <= {"--config", "--help"}
     assert shown <= options
 
 

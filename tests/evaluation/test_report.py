@@ -287,8 +287,8 @@ def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--system", "a.json", "a.json"], "--system names a file twice"),
-        (["--system", "a.json", "b.json", "--baseline", "c.json"], "need the same number of runs, not 1 and 2"),
+        (["--system", "a.json", "a.json"], "a file is given twice"),
+        (["--system", "a.json", "b.json", "--baseline", "c.json"], "as many files as --system"),
     ],
 )
 def test_each_run_has_one_file_and_one_partner(

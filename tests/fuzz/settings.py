@@ -157,7 +157,7 @@ def options_of(verb: str) -> list[str]:
                 found.append(f"--{prefix}{field.name.rstrip('_')}")
 
     collect(VERBS[verb].config, "")
-    return [*found, *(name.replace("_", "-") for name in found), "--help", "--config", "--print_config", "--version"]
+    return [*found, *(name.replace("_", "-") for name in found), "--help", "--config", "--version"]
 
 
 # fmt: off
