@@ -97,9 +97,7 @@ class ModelFolder:
         vocabulary = Vocabulary.load(folder)
         known: Any = settings.get("checksums")
         for name, content in vocabulary.files().items() if isinstance(known, dict) and known else ():
-            if name not in known:
-                raise DragomanError(f"{folder / name}: of another model ({CONFIG_FILE} does not name it); move it away")
-            if known[name] != _sha256(content):
+            if known.get(name) != _sha256(content):
                 raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
         try:
             config = ModelConfig(**settings["model"])
@@ -289,13 +287,19 @@ def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> N
     """
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | weights.keys()):
-        if name not in own or name not in weights or own[name].shape != weights[name].shape:
-            found, due = (tuple(side[name].shape) if name in side else "none" for side in (weights, own))
-            raise DragomanError(
-                f"{path}: does not fit its {CONFIG_FILE}: the tensor {name} has the shape {found}, not {due}"
-            )
-        if weights[name].dtype not in _FLOATING or not torch.isfinite(weights[name]).all():
-            raise DragomanError(f"{path}: the tensor {name} has values that no weight has; take an earlier model")
+        if name not in weights:
+            problem = "is missing"
+        elif name not in own:
+            problem = "is unknown to this model"
+        elif weights[name].shape != own[name].shape:
+            problem = f"is {tuple(weights[name].shape)}, not {tuple(own[name].shape)}"
+        elif weights[name].dtype not in _FLOATING:
+            problem = f"is of {weights[name].dtype}"
+        elif not torch.isfinite(weights[name]).all():
+            problem = "has values that are no numbers"
+        else:
+            continue
+        raise DragomanError(f"{path}: the tensor {name} {problem}; copy the model again, or take an earlier one")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])

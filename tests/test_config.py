@@ -12,7 +12,6 @@ import pytest
 from dragoman.config import (
     FINE_TUNING,
     PRESETS,
-    CleaningConfig,
     ConfigError,
     ModelConfig,
     OptimizerConfig,
@@ -153,11 +152,6 @@ def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "out")
     with pytest.raises(ConfigError, match="same folder"):
         build(TrainConfig, from_=str(tmp_path / "link"), out=str(tmp_path / "out"))
-
-
-def test_only_pairs_of_the_test_text_are_cleaned_by_default() -> None:
-    clean = CleaningConfig()
-    assert [field.name for field in fields(clean) if getattr(clean, field.name)] == ["overlap"]
 
 
 def test_the_shape_of_a_model_is_all_except_dropout_and_initialisation() -> None:

@@ -20,7 +20,6 @@ if sys.platform != "win32":
 
 _BLOCK = 1 << 20
 _REPORT_STARTS = (b"{\n", b"| ", b"<!doctype html", b"PK\3\4")  # JSON, a table, a page; arrays and packages are zips
-_LONG_NAME = 200  # bytes, of the 255 that most file systems allow; the name of a partial file is longer
 
 
 def checksum(path: Path) -> str:
@@ -164,10 +163,8 @@ def _flush(file: IO[bytes]) -> None:
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """A new file beside a path, with a name of its own; removed in the end unless it was renamed."""
-    name = os.fsencode(path.name)
-    stem = path.name if len(name) <= _LONG_NAME else hashlib.sha256(name).hexdigest()
-    _remove_leftovers(path.parent, stem)
-    file, partial = _open_new(path.parent, stem)
+    _remove_leftovers(path)
+    file, partial = _open_new(path)
     try:
         with file:
             yield file, partial
@@ -176,19 +173,19 @@ def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
             partial.unlink()
 
 
-def _open_new(folder: Path, stem: str) -> tuple[IO[bytes], Path]:
+def _open_new(path: Path) -> tuple[IO[bytes], Path]:
     while True:
-        partial = folder / f"{stem}.{secrets.token_hex(4)}.partial"
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
         file = partial.open("xb")
         if _lock(file) is not False and partial.exists():
             return file, partial
         file.close()  # another process took it for a leftover before it was locked
 
 
-def _remove_leftovers(folder: Path, stem: str) -> None:
+def _remove_leftovers(path: Path) -> None:
     """Remove what killed processes left beside a file; running processes lock theirs."""
-    pattern = re.compile(re.escape(stem) + r"\.[0-9a-f]{8}\.partial")
-    for partial in [path for path in folder.iterdir() if pattern.fullmatch(path.name)]:
+    pattern = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}\.partial")
+    for partial in [beside for beside in path.parent.iterdir() if pattern.fullmatch(beside.name)]:
         with suppress(OSError), partial.open("rb+") as file:
             if _lock(file):
                 partial.unlink()

@@ -106,7 +106,7 @@ def test_a_subword_model_of_an_earlier_model_is_refused(tmp_path: Path) -> None:
     folder.save(tmp_path)
     joint = tmp_path / "sentencepiece.model"
     joint.write_bytes(folder.vocabulary.source.serialized)
-    assert "sentencepiece.model: of another model" in complaint(lambda: ModelFolder.load(tmp_path))
+    assert "sentencepiece.model: damaged, or of another model" in complaint(lambda: ModelFolder.load(tmp_path))
     joint.unlink()
     assert ModelFolder.load(tmp_path).vocabulary.files() == folder.vocabulary.files()
 

@@ -142,15 +142,6 @@ def test_a_table_is_split_by_its_sentences(
     assert later - {"A new one."} == sentences["test"]
 
 
-def test_the_licence_is_shown_before_the_first_request(
-    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server.files.clear()
-    assert get(server, "flickr", tmp_path) == 1
-    shown = capsys.readouterr().err
-    assert shown.index("research only") < shown.index("404: Not Found")
-
-
 # ---- fetching
 
 
@@ -456,11 +447,3 @@ def test_each_text_has_a_description_a_licence_and_checksums(name: str) -> None:
     for file in source.files:
         assert not file.address.startswith("/")
         assert len(file.sha256) == 64 or file.members, "what has no checksum is an archive, which has its own"
-
-
-def test_the_checksums_are_right() -> None:
-    folder = data_at_hand("multi30k")
-    for file in (*SOURCES["multi30k"].files, *SOURCES["multi30k-tok"].files):
-        raw, packed = folder / "raw" / file.name, folder / "tok" / f"{file.name}.gz"
-        content = raw.read_bytes() if raw.is_file() else gzip.decompress(packed.read_bytes())
-        assert hashlib.sha256(content).hexdigest() == file.sha256

@@ -16,7 +16,6 @@ import pytest
 
 from dragoman.config import ConfigError, DragomanError
 from dragoman.runtime.files import (
-    appearing,
     make_folder,
     not_saved,
     prepare_reports,
@@ -87,12 +86,6 @@ def test_a_folder_that_can_not_be_flushed_is_no_failure(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", files_alone)
     write_atomically(tmp_path / "file", b"content")
     assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
-
-
-def test_a_link_that_leads_to_itself_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    write_atomically(tmp_path / "loop", b"content")
-    assert (tmp_path / "loop").read_bytes() == b"content"
 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
@@ -192,16 +185,6 @@ def test_leftovers_of_killed_processes_are_removed_and_those_of_running_ones_sta
     assert (tmp_path / "file").read_bytes() == b""
 
 
-@pytest.mark.parametrize("name", ["x" * 250, "é" * 125, "x" * 200, "a.b" * 80])
-def test_the_longest_possible_names(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    write_atomically(path, b"one")
-    write_together({path: b"two"})
-    with appearing(path) as (file,):
-        file.write(b"three")
-    assert contents(tmp_path) == {str(path): b"three"}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
 def test_new_files_have_the_mode_of_the_umask(tmp_path: Path) -> None:
     for mask, mode in ((0o022, 0o644), (0o077, 0o600), (0o002, 0o664)):
@@ -226,12 +209,6 @@ def test_files_are_written_where_they_can_not_be_locked(tmp_path: Path, monkeypa
 # ---- folders
 
 
-def test_making_a_folder_makes_its_parents_and_may_be_repeated(tmp_path: Path) -> None:
-    for _ in range(2):
-        make_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "a" / "b").is_dir()
-
-
 def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
@@ -241,13 +218,6 @@ def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkey
 
 
 # ---- what is said
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_the_message_for_a_full_disk(number: int, tmp_path: Path) -> None:
-    message = str(not_saved(tmp_path / "file", OSError(number, os.strerror(number))))
-    assert os.strerror(number) in message
-    assert "make room" in message
 
 
 def test_the_message_for_torchs_error_on_a_full_disk(tmp_path: Path) -> None:

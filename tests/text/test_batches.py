@@ -76,16 +76,6 @@ def test_batches_come_in_no_order_of_length() -> None:
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.25
 
 
-def test_little_of_a_batch_is_padding_where_lengths_are_realistic() -> None:
-    source, target = realistic_lengths(10_000)
-    plan = plan_epoch(source, target, 4096, 1, 0)
-    for side in (source, target):
-        padded = sum(len(batch) * side[batch].max() for batch in plan)
-        assert side.sum() / padded > 0.8
-    shuffled = np.array_split(np.random.default_rng(1).permutation(len(source)), len(plan))
-    assert sum(len(b) * target[b].max() for b in plan) < 0.6 * sum(len(b) * target[b].max() for b in shuffled)
-
-
 LADDER = [*range(1, 9), 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128]
 
 

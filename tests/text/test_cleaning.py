@@ -138,15 +138,6 @@ def test_errors_and_warnings_are_reported_and_notes_are_not(check: Check, config
     ]
 
 
-def test_a_long_check_reports_how_far_it_is(check: Check, config: TrainConfig) -> None:
-    steps = range(0, 2_000_001, 20_000)
-    check.progress = [*((examined, 0) for examined in steps), *((examined, 2_000_000) for examined in steps)]
-    lines: list[str] = []
-    clean_text(config, lines.append)
-    told = ("500,000", "1,000,000", "1,500,000", "2,000,000")
-    assert lines[1:] == [f"examined {count} of 2,000,000 pairs" for count in told]
-
-
 def shorter(path: Path) -> str:
     path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
     return r"has \d+ lines but .* has \d+"

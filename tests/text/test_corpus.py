@@ -466,11 +466,6 @@ def test_wide_encodings_are_named_as_iconv_names_them(encoding: str, tmp_path: P
     assert data.decode(found[2]) == line * 3
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"a\0b\n", b"\0\0\0\0\0\0\0\0\n", b"PK\n", b"a \0\0\0\0 few zeros\n"])
-def test_zeros_are_not_taken_for_another_encoding(data: bytes, tmp_path: Path) -> None:
-    assert list(read_lines(write(tmp_path / "t", data))) == data.decode().split("\n")[:-1]
-
-
 @pytest.mark.parametrize(
     ("columns", "said"),
     [

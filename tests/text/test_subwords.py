@@ -93,11 +93,6 @@ def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None
     assert model.decode([[]]) == [""]
 
 
-def test_lines_are_encoded_one_by_one_however_many_there_are(model: SubwordModel) -> None:
-    many = (ENGLISH + GERMAN) * 50  # enough for several threads
-    assert model.encode(many) == [model.encode([line])[0] for line in many]
-
-
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
 def test_sampled_subwords_spell_the_same_text(dropout: float, model: SubwordModel) -> None:
     lines = [*ENGLISH, *GERMAN, *NEVER_SEEN]
