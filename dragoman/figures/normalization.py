@@ -55,9 +55,9 @@ def normalisation_tables(figure: Figure) -> None:
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
     for column in range(columns):
-        _frame(axes[1], (column - 0.5, -0.5), 1, rows)
+        axes[1].add_patch(_frame((column - 0.5, -0.5), 1, rows))
     for row in range(rows):
-        _frame(axes[2], (-0.5, row - 0.5), columns, 1)
+        axes[2].add_patch(_frame((-0.5, row - 0.5), columns, 1))
 
 
 @style.picture(style.FULL_WIDTH, 1.7)
@@ -86,16 +86,14 @@ def _moments(ax: Axes, table: style.Array, bold: int | None) -> None:
     """Write mean and standard deviation below the columns (axis 0) and right of the rows (axis 1), one axis bold."""
     rows, columns = table.shape
     look: dict[str, Any] = {"ha": "center", "va": "center", "size": style.SMALL}
-    moments = {"mean": (table.mean(axis=0), table.mean(axis=1)), "std": (table.std(axis=0), table.std(axis=1))}
-    for number, (name, (of_columns, of_rows)) in enumerate(moments.items()):
+    for number, name in enumerate(("mean", "std")):
         x, y = columns + 0.15 + 1.1 * number, rows - 0.05 + 0.85 * number
-        for column, text in enumerate(style.numbers([of_columns], 1)[0]):
-            ax.text(column, y, text, weight="bold" if bold == 0 else "normal", **look)
-        for row, text in enumerate(style.numbers([of_rows], 1)[0]):
-            ax.text(x, row, text, weight="bold" if bold == 1 else "normal", **look)
+        for axis, places in enumerate(([(column, y) for column in range(columns)], [(x, row) for row in range(rows)])):
+            for place, text in zip(places, style.numbers([getattr(table, name)(axis=axis)], 1)[0], strict=True):
+                ax.text(*place, text, weight="bold" if bold == axis else "normal", **look)
         ax.text(columns + 0.15, y, name, color=style.GREY, **look)
         ax.text(x, -0.8, name, color=style.GREY, **look)
 
 
-def _frame(ax: Axes, corner: tuple[float, float], width: int, height: int) -> None:
-    ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=style.INK, lw=1.6, clip_on=False))
+def _frame(corner: tuple[float, float], width: int, height: int) -> Rectangle:
+    return Rectangle(corner, width, height, fill=False, edgecolor=style.INK, lw=1.6, clip_on=False)

@@ -17,11 +17,12 @@ from torch import nn
 from dragoman.config import ModelConfig
 from dragoman.figures import style
 from dragoman.model.attention import scaled_dot_product_attention
-from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.layers import EncoderLayer
 from dragoman.model.transformer import Transformer
 
 _ATTENTION, _FEED_FORWARD, _NORM, _EDGE = "#f7dcc0", "#cfe3f1", "#eeeeee", "#e3efe0"
 _WIDTH, _HEIGHT = 3.0, 0.72
+_BOTTOM, _STEP = 2.9, 2.3  # height of the first sub-layer, and of each one with its connection
 _SIDE = 0.42  # distance of the residual connections from the boxes
 Place = tuple[float, float]
 
@@ -35,17 +36,11 @@ def transformer(figure: Figure) -> None:
     memory.
     """
     ax, model = figure.subplots(), _small_model()
-    encoder, decoder = cast(EncoderLayer, model.encoder.layers[0]), cast(DecoderLayer, model.decoder.layers[0])
     left, right = 0.0, 5.0
-    memory = _stack(ax, left, 2.9, model.config.num_encoder_layers, [
-        ("self-attention", encoder.self_attention, encoder.self_attention_connection, _ATTENTION),
-        ("feed-forward network", encoder.feed_forward, encoder.feed_forward_connection, _FEED_FORWARD),
-    ])  # fmt: skip
-    states = _stack(ax, right, 2.9, model.config.num_decoder_layers, [
-        ("masked self-attention", decoder.self_attention, decoder.self_attention_connection, _ATTENTION),
-        ("cross-attention", decoder.cross_attention, decoder.cross_attention_connection, _ATTENTION),
-        ("feed-forward network", decoder.feed_forward, decoder.feed_forward_connection, _FEED_FORWARD),
-    ])  # fmt: skip
+    feed_forward = {"feed_forward": "feed-forward network"}
+    memory = _stack(ax, left, model.encoder.layers, {"self_attention": "self-attention"} | feed_forward)
+    attentions = {"self_attention": "masked self-attention", "cross_attention": "cross-attention"}
+    states = _stack(ax, right, model.decoder.layers, attentions | feed_forward)
     for x, embedding, positions, words in (
         (left, model.source_embedding, model.source_positions, "source (B, S)"),
         (right, model.target_embedding, model.target_positions, "target so far, shifted right (B, T)"),
@@ -56,7 +51,7 @@ def transformer(figure: Figure) -> None:
         _arrow(ax, (x, 1.16), (x, 1.44))
         _box(ax, x, 1.8, "plus positions", type(positions).__name__, _EDGE)
         _arrow(ax, (x, 2.16), (x, 2.54))
-    cross = 2.9 + 2.3
+    cross = _BOTTOM + _STEP
     _path(ax, [(left, memory), (left, memory + 0.5), (2.45, memory + 0.5), (2.45, cross), (right - _WIDTH / 2, cross)])
     ax.text(left + 0.15, memory + 0.28, "memory (B, S, D)", ha="left", va="center", size=style.SMALL)
     _arrow(ax, (right, states), (right, states + 0.44))
@@ -106,24 +101,22 @@ def _small_model() -> Transformer:
         return Transformer(sizes)
 
 
-def _stack(
-    ax: Axes, x: float, bottom: float, layers: int, parts: Sequence[tuple[str, nn.Module, nn.Module, str]]
-) -> float:
-    """Draw one layer, of so many alike; returns the height of its upper edge."""
-    y = bottom
-    for words, module, connection, colour in parts:
-        _box(ax, x, y, words, type(module).__name__, colour)
+def _stack(ax: Axes, x: float, layers: nn.ModuleList, sublayers: dict[str, str]) -> float:
+    """Draw the first of the layers, its sub-layers in words by name; returns the height of its upper edge."""
+    for number, (name, words) in enumerate(sublayers.items()):
+        y = _BOTTOM + number * _STEP
+        if number:
+            _arrow(ax, (x, y - 0.94), (x, y - _HEIGHT / 2))
+        module, connection = getattr(layers[0], name), getattr(layers[0], f"{name}_connection")
+        _box(ax, x, y, words, type(module).__name__, _FEED_FORWARD if name == "feed_forward" else _ATTENTION)
         _arrow(ax, (x, y + _HEIGHT / 2), (x, y + 0.64))
         _box(ax, x, y + 1.0, "add, then norm", type(connection).__name__, _NORM)
         around = x + _WIDTH / 2 + _SIDE
         _path(ax, [(x, y - 0.5), (around, y - 0.5), (around, y + 1.0), (x + _WIDTH / 2, y + 1.0)])
-        y += 2.3
-        if (words, module, connection, colour) != parts[-1]:
-            _arrow(ax, (x, y - 0.94), (x, y - _HEIGHT / 2))
-    top, corner = y - 0.76, (x - _WIDTH / 2 - 0.25, bottom - 0.66)
+    top, corner = y + _STEP - 0.76, (x - _WIDTH / 2 - 0.25, _BOTTOM - 0.66)
     _rounded(ax, corner, _WIDTH + 0.5 + _SIDE, top - corner[1], 0.15, "none", 0)
-    ax.text(corner[0] - 0.15, (bottom + top) / 2, f"{layers} ×", ha="right", va="center", size=style.TEXT + 1)
-    for start, end in ((corner[1], bottom - _HEIGHT / 2), (top - 0.4, top)):
+    ax.text(corner[0] - 0.15, (_BOTTOM + top) / 2, f"{len(layers)} ×", ha="right", va="center", size=style.TEXT + 1)
+    for start, end in ((corner[1], _BOTTOM - _HEIGHT / 2), (top - 0.4, top)):
         ax.plot([x, x], [start, end], color=style.INK, linewidth=0.9, zorder=1)
     return top
 
