@@ -13,8 +13,6 @@ from dragoman.figures import style
 from dragoman.model.embedding import PositionalEncoding, ScaledEmbedding, sinusoids
 
 WORDS = ("The", "animal", "didn’t", "cross")
-"""The beginning of a sentence."""
-
 _AMPLITUDE = 0.42  # of a wave drawn around its place 0, 1, 2, …: below a half, so that neighbours do not touch
 
 

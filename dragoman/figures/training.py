@@ -28,13 +28,11 @@ SCHEDULES = (
     OptimizerConfig(schedule="linear"),
     OptimizerConfig(schedule="cosine"),
 )
-STEPS = 20_000
-"""Length of the run that is drawn."""
+STEPS = 20_000  # of the run that is drawn
 TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "Bonjour", "le", "monde", "jour")
 """A vocabulary of eight, the first four as every vocabulary of Dragoman begins."""
 TARGET = TOKENS.index("monde")
-SMOOTHINGS = (0.0, 0.1, 0.2)
-"""The ε_ls that are compared."""
+SMOOTHINGS = (0.0, 0.1, 0.2)  # ε_ls
 
 
 @style.picture(style.FULL_WIDTH, 2.8)

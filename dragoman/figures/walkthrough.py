@@ -17,9 +17,8 @@ from dragoman.figures import style
 from dragoman.model.attention import MultiHeadAttention, scaled_dot_product_attention
 
 WORDS = ("Thinking", "Machines")
-"""The sentence."""
 EMBEDDED = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 2.0, 1.0]])
-"""Its vectors, (S, D), in numbers small enough for mental arithmetic."""
+"""Vectors of the words, (S, D), in numbers small enough for mental arithmetic."""
 PROJECTIONS = (
     ((1, 1, -1, 1), (-1, -1, 0, -1), (0, 1, -1, -1), (0, 1, 0, 1)),
     ((1, 1, 0, 0), (1, -1, -1, -1), (-1, 1, 1, 1), (1, -1, -1, -1)),

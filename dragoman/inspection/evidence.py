@@ -150,12 +150,10 @@ def beam_tree(recorder: BeamRecorder, finished: Sequence[Hypothesis], subwords: 
     return nodes
 
 
-def predictions(
-    log_probs: Tensor, target: Sequence[int], subwords: SubwordModel, count: int = _LIKELIEST
-) -> list[Prediction]:
+def predictions(log_probs: Tensor, target: Sequence[int], subwords: SubwordModel) -> list[Prediction]:
     """What the model expected at each step of a translation (T ids with EOS), of log-probabilities (T, V)."""
     result = []
-    best, places = log_probs.exp().topk(min(count, log_probs.size(1)), dim=1)
+    best, places = log_probs.exp().topk(_LIKELIEST, dim=1)
     for row, token, values, ids in zip(log_probs, target, best.tolist(), places.tolist(), strict=True):
         rank = int((row > row[token]).sum()) + 1
         likeliest = list(zip(subwords.pieces(ids), values, strict=True))

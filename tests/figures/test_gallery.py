@@ -72,14 +72,6 @@ def test_the_same_call_writes_the_same_bytes_whatever_the_readers_settings(suffi
         assert one.read_bytes() == other.read_bytes()
 
 
-@pytest.mark.slow
-def test_the_whole_gallery_is_the_same_every_time(tmp_path: Path) -> None:
-    first, second = (save_gallery(tmp_path / name, "svg", inspection=INSPECTION) for name in "ab")
-    assert len(first) == len(GALLERY) + 3
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
-
-
 def test_a_figure_carries_its_caption_for_screen_readers(tmp_path: Path) -> None:
     picture = GALLERY["padding-mask"]
     save_figure(picture.draw(), tmp_path / "a.svg", title=picture.title, caption=picture.caption)
