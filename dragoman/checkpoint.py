@@ -278,13 +278,7 @@ def fingerprint(path: Path) -> str:
 
 
 def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> None:
-    """Put weights into a model, or leave it as it is if one is missing, unknown, or of another shape or type.
-
-    Args:
-        model: takes them.
-        weights: as read_weights gives them.
-        path: where they come from, for messages.
-    """
+    """Put weights into a model, or leave it as it is if they do not fit; the path is for messages."""
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | weights.keys()):
         if name not in weights:

@@ -13,6 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -43,10 +44,8 @@ _ELSEWHERE = "name another place: dragoman download … --mirror"
 def download(name: str, out: Path, mirror: str = "") -> None:
     """Download a text into a folder and say where it is from, and under which licence.
 
-    Args:
-        name: of a text of the registry, or the prefix of one of LIBRARIES and the name by which that knows the text.
-        out: the folder.
-        mirror: address that a text of the registry is fetched from instead of its own.
+    The name is one of the registry, or the prefix of one of LIBRARIES and the name by which that knows the text. A text
+    of the registry can be fetched from another address, the mirror.
     """
     library, colon, rest = name.partition(":")
     if name in SOURCES:
@@ -103,8 +102,6 @@ def _receive(url: str, file: IO[bytes]) -> None:
 def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
     about = f"{source.about}\nfrom {source.home}\nlicence: {source.licence}"
     say(f"{name}: {about}")
-    if mirror and source.tests:
-        say(f"not from the mirror: {', '.join(name for name, _ in source.tests)}, which sacreBLEU fetches")
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
         _take(file, f"{base}/{file.address}", out)
@@ -220,13 +217,11 @@ def _from_hub(rest: str, out: Path) -> None:
         licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
         say(f"{name}: by datasets\nlicence: {licence}")
         rows = datasets.load_dataset(name, more[0], split=more[1])
-        if "translation" not in rows.column_names:
-            raise DragomanError(f"{name}: has no column translation but {', '.join(rows.column_names)}")
-        found = (row["translation"] for row in rows)
+        found = (row.get("translation") for row in rows)
         whole = (v for v in found if isinstance(v, dict) and all(isinstance(side, str) for side in v.values()))
         if (first := next(whole, None)) is None:
-            raise DragomanError(f"{name}: no row of its column translation has a sentence for each language")
-        pairs = (tuple(row[language] for language in first) for row in (first, *whole))
+            raise DragomanError(f"{name}: no row has a column translation with a sentence for each language")
+        pairs = (tuple(row[language] for language in first) for row in chain([first], whole))
         if left_out := len(rows) - _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), first, pairs):
             say(f"left out: {left_out:,} rows that lack a side")
 

@@ -23,12 +23,7 @@ def split(texts: Sequence[str], source: str, target: str, out: Path, pairs: int 
     translation. Pairs whose target is held out are left out of the training text, and those whose target is in the
     test text also of the validation text.
 
-    Args:
-        texts: as read_pairs takes them.
-        source: language code.
-        target: language code.
-        out: the folder for train, valid and test, a file for each language.
-        pairs: about so many for validation and as many for testing; of short text a tenth.
+    Of short text, a tenth is held out for validation and a tenth for testing, instead of about so many pairs.
     """
     paths = [out / f"{part}.{language}" for part in PARTS for language in (source, target)]
     refuse_to_overwrite(out, written=[path.name for path in paths])

@@ -67,11 +67,8 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
 def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:
     """Check, before the work, that the files that options name can be written; make their folders.
 
-    An earlier report is replaced, and no other file: what does not begin as reports do is somebody's text.
-
-    Args:
-        reports: the name of each file by its option; an empty name is no file.
-        read: files that must not be replaced because this command reads them.
+    An earlier report is replaced, and no other file: neither one that this command reads, nor one that does not begin
+    as reports do, as it is somebody's text. Reports are named by their options; an empty name is no file.
     """
     taken = {os.path.realpath(path): "which is read here" for path in read}
     for option, name in reports.items():

@@ -72,25 +72,12 @@ class Batch:
 
 
 def plan_epoch(
-    source_lengths: NDArray[np.int64],
-    target_lengths: NDArray[np.int64],
-    batch_tokens: int,
-    seed: int,
-    epoch: int,
+    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int, seed: int, epoch: int
 ) -> list[NDArray[np.int64]]:
-    """Divide one pass over the text into batches, in random order.
+    """Divide one pass over a text, of lengths (N,), into batches of indices in random order; each index is in one.
 
-    The same arguments give the same plan, so that a run can resume at any (epoch, batch).
-
-    Args:
-        source_lengths: (N,).
-        target_lengths: (N,).
-        batch_tokens: budget of sentences × longest side; a longer sentence is a batch by itself.
-        seed: of the run.
-        epoch: number of the pass, from 0.
-
-    Returns:
-        The batches, as indices into the text; every sentence is in exactly one.
+    The budget batch_tokens is sentences × longest side; a longer sentence is a batch by itself. The same arguments give
+    the same plan, so that a run can resume at any (epoch, batch).
     """
     generator = np.random.default_rng((seed, epoch))
     shuffled = generator.permutation(len(source_lengths))

@@ -152,13 +152,9 @@ class Corpus:
 
 
 def locate(text: str, source: str, target: str) -> Corpus:
-    """Find the files that a --train, --valid or --test argument means.
+    """Find the files that a --train, --valid or --test argument means, also if they are gzipped.
 
-    Args:
-        text: a prefix (for PREFIX.source and PREFIX.target), "SOURCE_FILE,TARGET_FILE", or a TSV or JSONL file;
-            files may be gzipped.
-        source: the source language code.
-        target: the target language code.
+    The text is a prefix (for PREFIX.source and PREFIX.target), "SOURCE_FILE,TARGET_FILE", or a TSV or JSONL file.
     """
     languages = (source, target)
     sides = [_existing(Path(f"{text}.{language}")) for language in languages]

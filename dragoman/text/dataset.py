@@ -115,16 +115,10 @@ def build_store(
     cleaned: dict[str, int] | None = None,
     name: str = "the text",
 ) -> TokenStore:
-    """Encode pairs into a new store; the folder appears only when it is complete.
+    """Encode pairs into a new store; the folder appears only when it is complete, in place of an older one.
 
-    Args:
-        pairs: the text; read once, in chunks.
-        vocabulary: the subword models.
-        folder: where to put the store; an older one there is replaced.
-        max_length: leave out pairs with a side of more subwords than this.
-        progress: called with the number of pairs read so far.
-        cleaned: how many pairs were taken out before, by reason; for the report.
-        name: what to call the text if no pair is left.
+    Pairs with a side of more than max_length subwords are left out. The report repeats `cleaned`, how many pairs were
+    taken out before, by reason. The name stands in the error if no pair is left.
     """
     # The smallest type that holds the ids.
     dtype = np.dtype(np.uint16 if max(len(vocabulary.source), len(vocabulary.target)) <= 2**16 else np.uint32)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.config import DragomanError, TextConfig, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
@@ -26,10 +26,7 @@ from dragoman.text.subwords import Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
 _KEY = "key.json"
-_SUBWORD_SETTINGS = {
-    f"text.{name}"
-    for name in ("vocab_size", "vocabulary", "subwords", "character_coverage", "normalization", "sample_lines")
-}
+_SUBWORD_SETTINGS = {f"text.{name}" for name in asdict(TextConfig()) if name not in ("max_length", "subword_dropout")}
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ def prepare_text(
 
     Args:
         config: the run; files appear under its out folder, each complete or not at all.
-        clean: decides which training pairs to leave out; called only if the text must be prepared.
+        clean: called only if the text must be prepared.
         report: told what is going on.
         vocabulary: subwords to use instead of learning some.
         begun: whether a run has already trained on what is there: its text must not change unnoticed.

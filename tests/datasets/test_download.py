@@ -401,7 +401,7 @@ def test_a_dataset_of_the_hub(
     assert shown.index("licence: not stated") < shown.index("2 lines")
     (folder / "train.jsonl").write_text('{"text": "no translation"}\n')
     assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 1
-    assert "has no column translation but text" in capsys.readouterr().err
+    assert "no row has a column translation" in capsys.readouterr().err
     assert main(["download", f"hf:{tmp_path / 'none'}:default:train", "--out", str(tmp_path / "data")]) == 1
     assert "datasets could not get it" in capsys.readouterr().err
     assert main(["download", "hf:wmt14", "--out", str(tmp_path / "data")]) == 1
@@ -429,7 +429,7 @@ def test_rows_of_the_hub_without_both_sides_are_left_out(
     assert "left out: 3 rows that lack a side" in capsys.readouterr().err
     for value in ({"language": ["en", "de"], "translation": ["a", "b"]}, "a sentence", {"de": 1, "en": 2}, None):
         rows[:] = [{"translation": value}] * 2
-        with pytest.raises(DragomanError, match="no row of its column translation has a sentence for each language"):
+        with pytest.raises(DragomanError, match="no row has a column translation with a sentence for each language"):
             download("hf:some/sayings:all:train", tmp_path / "new")
         assert not list((tmp_path / "new").glob("*"))
 
