@@ -8,67 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dragoman.checkpoint import ModelFolder
-from dragoman.corpus_check.cleaning import clean_text
-from dragoman.text.preprocess import prepare_text
-from dragoman.train import build_validate
-from dragoman.training.distributed import Processes
 from dragoman.training.run_state import list_states
-from tests.training.small_runs import configure, records, same, write_corpus
+from tests.training.small_runs import records, same, write_corpus
 
 from .running import Ended, arguments, finish, kept, start
-
-# ---- validating together
-
-
-@dataclass(frozen=True)
-class Pretended(Processes):
-    """One of two processes, with what the other one has to say."""
-
-    others: Any = None
-
-    def all_gather(self, own: Sequence[Any]) -> list[Any]:
-        if self.others is None:
-            return list(own)
-        parts = [list(own), self.others][:: 1 if self.rank == 0 else -1]
-        return [parts[i % 2][i // 2] for i in range(sum(map(len, parts)))]
-
-    def tell(self, value: Any) -> Any:
-        return value
-
-
-def test_two_processes_translate_half_each_and_score_as_one(parent: Path, text: Path, tmp_path: Path) -> None:
-    config = configure(text, str(tmp_path / "run"))
-    folder, pairs = ModelFolder.load(parent), prepare_text(config, clean_text).valid_pairs[:11]
-    alone = build_validate(config, folder, pairs)(folder.model, False)
-    halves: list[Any] = []
-
-    @dataclass(frozen=True)
-    class Listening(Pretended):
-        def all_gather(self, own: Sequence[Any]) -> list[Any]:
-            halves.append(list(own))
-            return super().all_gather(own) + [("", [])] * (len(pairs) - len(own))
-
-    for rank in range(2):
-        build_validate(config, folder, pairs, Listening(rank, 2))(folder.model, False)
-    assert [len(half) for half in halves] == [6, 5]
-    for rank in range(2):
-        together = build_validate(config, folder, pairs, Pretended(rank, 2, others=halves[1 - rank]))(
-            folder.model, False
-        )
-        assert together == alone
-    assert alone.references == [target for _, target in pairs]
-    assert folder.vocabulary.target.decode(alone.translation_ids) == list(alone.translations)
-    assert folder.vocabulary.target.decode(alone.reference_ids) == list(alone.references)
-    assert alone.scores.keys() == alone.signatures.keys() == {"bleu", "chrf"}
-
 
 # ---- short memory
 
@@ -213,6 +161,3 @@ def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
     finish(start(text, tmp_path / "stopped", "--max-steps", 150, processes=2))
     assert records(tmp_path / "steady") == records(tmp_path / "stopped")
     assert same(kept(tmp_path / "steady"), kept(tmp_path / "stopped"))
-
-
-# ---- kills

@@ -65,15 +65,6 @@ def test_a_rehearsal_leaves_the_run_that_is_there_as_it_is(
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("words", [[], ["--dry-run"]], ids=["run", "rehearsal"])
-def test_a_parent_that_is_none_leaves_no_folder(
-    words: list[str], text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
-    ended = run(text, tmp_path / "run", "--from", tmp_path / "nowhere", *words, shape=NO_SHAPE)
-    assert "nowhere: no such folder" in complaint(ended)
-    assert not (tmp_path / "run").exists()
-
-
 # ---- one run in a folder
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from dragoman.config import (
     DragomanError,
-    ModelConfig,
     TextConfig,
     TrainConfig,
 )
@@ -21,18 +20,15 @@ from dragoman.training.trainer import Trainer
 from .interruptions import interrupt_after
 from .small_runs import configure, make, same, train, weights_of
 
-SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
-
-OTHER_MODELS = [{"num_heads": 4}, {"num_encoder_layers": 2}]
-
-
-@pytest.mark.parametrize("change", OTHER_MODELS, ids=str)
-def test_a_run_of_another_model_is_refused_even_if_changes_are_accepted(folder: Path, change: dict[str, Any]) -> None:
+def test_a_run_of_another_model_is_refused_even_if_changes_are_accepted(folder: Path) -> None:
     train(configure(folder))
-    other = configure(folder, model=replace(configure(folder).model, **change), accept_changes=True)
+    larger = configure(folder, model=replace(configure(folder).model, num_encoder_layers=2), accept_changes=True)
     with pytest.raises(DragomanError, match=r"another model shape or other subwords.*restart"):
-        make(other)
+        make(larger)
+    other = make(configure(folder, "other", text=TextConfig(vocab_size=310)))
+    with pytest.raises(DragomanError, match="other subwords"):
+        Trainer(configure(folder, accept_changes=True), other.folder, other.text, other.validator._validate)
 
 
 def change(config: TrainConfig, path: str, value: Any) -> TrainConfig:
@@ -42,11 +38,7 @@ def change(config: TrainConfig, path: str, value: Any) -> TrainConfig:
     return replace(config, **{group: replace(getattr(config, group), **{name: value})})
 
 
-CHANGES = [
-    ("optimizer.peak_lr", 0.1, 0.2),
-    ("seed", 1, 2),
-    ("precision", "fp32", "bf16"),
-]
+CHANGES = [("optimizer.peak_lr", 0.1, 0.2), ("precision", "fp32", "bf16")]
 
 
 @pytest.mark.parametrize(("path", "before", "now"), CHANGES, ids=[path for path, *_ in CHANGES])
@@ -55,20 +47,13 @@ def test_changed_settings_are_refused_by_name_until_they_are_accepted(
 ) -> None:
     config = change(configure(folder, max_steps=6), path, before)
     train(config)
-    text = make(config).text
     changed = replace(change(config, path, now), max_steps=8)
-
-    def begin(config: TrainConfig) -> Trainer:
-        trainer = make(configure(folder, "template"))
-        return Trainer(config, trainer.folder, text, trainer.validator._validate)
-
     with pytest.raises(DragomanError) as error:
-        begin(changed)
+        make(changed)
     assert f"({path} was {before} and is {now})" in str(error.value)
     assert "--accept-changes" in str(error.value)
-    trainer = begin(replace(changed, accept_changes=True))
-    assert trainer.run().progress.step == 8
-    assert begin(changed).progress.step == 8  # accepted once and for all
+    assert train(replace(changed, accept_changes=True)).progress.step == 8
+    assert make(changed).progress.step == 8  # accepted once and for all
 
 
 def accepting(folder: Path, *changes: tuple[str, Any]) -> Trainer:
@@ -88,12 +73,6 @@ def test_accepted_settings_of_adam_are_those_that_it_takes(folder: Path) -> None
     assert trainer.stepper.optimizer.state
 
 
-def test_by_another_metric_the_best_model_is_found_anew(folder: Path) -> None:
-    trainer = accepting(folder, ("validation.metric", "bleu"))
-    assert trainer.progress.best_score == -math.inf
-    assert trainer.run().scores["bleu"] == 1.0
-
-
 def test_by_another_validation_text_the_best_model_is_found_anew(folder: Path) -> None:
     trainer = accepting(folder)
     assert trainer.progress.best_score > -math.inf
@@ -110,18 +89,6 @@ def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) ->
     facts = Trainer(trainer.config, grown, trainer.text, trainer.validator._validate).folder.direction.facts
     assert facts["training_pairs"] == 200
     assert facts["steps"] == trainer.folder.direction.facts["steps"]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"max_steps": 20, "max_minutes": 5.0, "max_epochs": 9, "save_minutes": 1.0, "log_every": 7}],
-    ids=str,
-)
-def test_how_far_it_goes_and_what_it_shows_may_change_while_a_run_continues(
-    folder: Path, change: dict[str, Any]
-) -> None:
-    train(configure(folder))
-    assert make(configure(folder, **change)).progress.step == 12
 
 
 def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epoch(
@@ -156,7 +123,7 @@ def test_a_state_of_another_version_is_refused_with_the_way_out(folder: Path, mo
     train(configure(folder))
     state = load_state(folder / "run")
     assert state is not None
-    for spoilt in ({}, state | {"progress": {"unheard_of": 1}}, state | {"optimizer": {}}, state | {"model": {}}):
+    for spoilt in ({}, state | {"progress": {"unheard_of": 1}}, state | {"model": {}}):
         monkeypatch.setattr("dragoman.training.trainer.load_state", lambda folder, report, spoilt=spoilt: spoilt)
         with pytest.raises(DragomanError, match=r"another version of Dragoman.*restart"):
             make(configure(folder))
@@ -174,10 +141,3 @@ def test_all_that_a_run_knows_is_in_its_state(folder: Path) -> None:
     ours, theirs = again.stepper.optimizer.state_dict(), trainer.stepper.optimizer.state_dict()
     for number, values in theirs["state"].items():
         assert same(values, ours["state"][number])
-
-
-def test_other_subwords_are_another_model(folder: Path) -> None:
-    train(configure(folder))
-    other = make(configure(folder, "other", text=TextConfig(vocab_size=310)))
-    with pytest.raises(DragomanError, match="other subwords"):
-        Trainer(configure(folder, accept_changes=True), other.folder, other.text, other.validator._validate)

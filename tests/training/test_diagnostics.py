@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -84,125 +83,77 @@ def test_no_word_is_said_of_recorded_healthy_runs(record: str, unigram: float, s
     assert not any(said(course[stride - 1 :: stride]))
 
 
-def test_the_same_sentence_for_everything_is_normal_while_the_loss_falls_to_that_of_the_language() -> None:
-    young = replace(UNRELATED, identical=1.0, repeated=1.0, length_ratio=4.0)
-    course = observe([8.0, 7.0, 6.2, 5.5, 5.0, 4.6], young)
-    assert said(course) == [None] * 6
-
-
 def test_a_few_sentences_are_no_evidence() -> None:
     few = replace(UNRELATED, sentences=20, identical=1.0, repeated=1.0, empty=0.5, copied=0.5, unknown=0.5)
     assert said(observe(STALLED, few)) == [None] * 6
 
 
+@pytest.mark.parametrize("name", ["empty", "identical", "repeated", "copied", "unknown"])
+def test_a_single_bad_validation_is_no_illness(name: str) -> None:
+    assert diagnose(observe(FALLING, spread(GOOD, **{name: (0.0, 0.0, 0.0, 0.0, 0.0, 0.5)}))) is None
+
+
 def test_what_gets_rarer_is_being_cured() -> None:
-    shares = (0.9, 0.9, 0.8, 0.5, 0.45, 0.4)
-    assert not any(said(observe(FALLING, spread(GOOD, repeated=shares))))
-    assert diagnose(observe(FALLING, spread(GOOD, repeated=(0.4, 0.4, 0.4, 0.4, 0.4, 0.4)))) is not None
+    assert not any(said(observe(FALLING, spread(GOOD, repeated=(0.9, 0.9, 0.8, 0.5, 0.45, 0.4)))))
+    assert diagnose(observe(FALLING, replace(GOOD, repeated=0.4))) is not None
 
 
-def test_a_single_bad_validation_is_no_illness() -> None:
-    for name in ("empty", "identical", "repeated", "copied", "unknown"):
-        sick = spread(GOOD, **{name: (0.0, 0.0, 0.0, 0.0, 0.0, 0.5)})
-        assert diagnose(observe(FALLING, sick)) is None, name
+# ---- a run that breaks
+
+NORMS = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 9.0))
+LESS_ACCURATE = spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44))
 
 
-# -------------------------------------------------------------------------------------------- a run that breaks
+@pytest.mark.parametrize(
+    ("course", "words"),
+    [
+        (observe([5.0, math.nan]), "has become NaN"),
+        (observe([math.nan, 4.0, 3.0]), None),  # it was, and is over
+        (observe(FALLING, skipped=5), "5 of the last 500 steps were skipped"),
+        (observe(FALLING, skipped=4), None),
+        (observe(FALLING, every=20, skipped=1), None),  # one bad batch
+        (observe([5.0, 3.1, 4.0], train_loss=5.0), "training diverges"),
+        (observe([5.0, 3.1, 4.0], train_loss=4.2), None),  # 4.1 before: that may be overfitting
+        (observe([5.0, 3.1, 3.5], train_loss=9.0), None),  # not by a quarter
+        (observe([5.0, 0.1, 0.5], train_loss=9.0), None),  # not by half a nat
+        (observe([5.0, 3.1, 7.0], LESS_ACCURATE, train_loss=3.0), "training diverges"),
+        (observe([math.nan, 3.1, 7.0]), "from 3.10"),
+        (observe([5.0, 4.0, 3.5, 3.2, 3.3], NORMS), "the gradient norm is 11 times its usual value"),
+        (observe([5.0, 4.0, 3.5, 3.2, 3.1], NORMS), None),  # and yet the loss falls
+        (observe([5.0, 4.0, 3.5, 3.2, 3.3], [replace(h, gradient_norm=h.gradient_norm / 10) for h in NORMS]), None),
+    ],
+)
+def test_a_run_that_breaks(course: list[Observation], words: str | None) -> None:
+    assert (words or "None") in str(diagnose(course))
 
 
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_loss_that_is_no_number(loss: float) -> None:
-    text = diagnose(observe([5.0, loss]))
-    assert text is not None
-    assert "has become NaN" in text
-    assert "optimizer.peak_lr" in text
-    assert diagnose(observe([loss, 4.0, 3.0])) is None  # it was, and is over
-
-
-def test_skipped_steps() -> None:
-    text = diagnose(observe(FALLING, skipped=5))
-    assert text is not None
-    assert text.startswith("5 of the last 500 steps were skipped")
-    assert diagnose(observe(FALLING, skipped=4)) is None
-    assert diagnose(observe(FALLING, every=20, skipped=1)) is None  # one bad batch
-    assert diagnose(observe([5.0], skipped=500)) is not None
-
-
-def test_a_loss_that_went_up_at_the_cost_of_accuracy_is_no_overfitting() -> None:
-    course = observe([5.0, 3.1, 7.0], spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44)), train_loss=3.0)
-    assert "diverges" in str(diagnose(course))
-    kept = replace(course[-1], health=replace(GOOD, forced_accuracy=0.46))
-    assert diagnose([*course[:-1], kept]) is None
-
-
-def test_a_validation_that_failed_is_not_the_best_one() -> None:
-    assert "from 3.10" in str(diagnose(observe([math.nan, 3.1, 7.0])))
-
-
-def test_a_loss_that_went_up_together_with_the_training_loss() -> None:
-    assert "diverges" in str(diagnose(observe([5.0, 3.1, 4.0], train_loss=5.0)))
-    assert diagnose(observe([5.0, 3.1, 4.0], train_loss=4.2)) is None  # 4.1 before: that may be overfitting
-    assert diagnose(observe([5.0, 3.1, 4.0], train_loss=math.nan)) is None
-    assert diagnose(observe([5.0, 3.1, 3.5], train_loss=9.0)) is None  # not by a quarter
-    assert diagnose(observe([5.0, 0.1, 0.5], train_loss=9.0)) is None  # not by half a nat
-    assert diagnose(observe([5.0, 5.6], train_loss=9.0)) is None  # by half a nat, but not by a quarter
-
-
-def test_exploding_gradients() -> None:
-    norms = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 9.0))
-    text = diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], norms))
-    assert text is not None
-    assert text.startswith("the gradient norm is 11 times its usual value")
-    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.1], norms)) is None  # and yet the loss falls
-    shorter = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 7.9))
-    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], shorter)) is None
-    tiny = spread(GOOD, gradient_norm=(0.01, 0.01, 0.01, 0.01, 0.9))
-    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], tiny)) is None
-    unknown = spread(GOOD, gradient_norm=(math.nan, math.nan, math.nan, math.nan, 9.0))
-    assert diagnose(observe([5.0, 4.0, 3.5, 3.2, 3.3], unknown)) is None
-
-
-# ------------------------------------------------------------------------------------ a model that learned too little
+# ---- a model that learned too little
 
 
 def test_a_model_that_guesses_by_frequency() -> None:
     nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
-    words = said(observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.04], nothing))
-    assert words[:3] == [None] * 3
-    assert "guessing by them costs 6.00, its loss is 6.04" in str(words[-1])
-    slow = observe([9.0, 8.5, 8.0, 7.5, 7.0, 6.6], nothing)
-    assert said(slow) == [None] * 6  # it is on its way
-
-
-def test_during_the_warm_up_a_loss_that_hardly_falls_is_no_illness() -> None:
-    nothing = replace(UNRELATED, forced_accuracy=0.08, identical=1.0, empty=1.0)
-    course = observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.02], nothing)
+    course = observe([8.0, 6.1, 6.05, 6.04, 6.03, 6.04], nothing)
+    assert said(course)[:3] == [None] * 3
+    assert "guessing by them costs 6.00, its loss is 6.04" in str(diagnose(course))
     assert diagnose(course, warmup_steps=3000) is None
-    assert "no more than word frequencies" in str(diagnose(course, warmup_steps=2999))
+    assert said(observe([9.0, 8.5, 8.0, 7.5, 7.0, 6.6], nothing)) == [None] * 6  # it is on its way
 
 
-def test_a_decoder_that_ignores_the_source_is_found_while_its_loss_still_falls() -> None:
-    words = said(observe([5.6, 5.2, 4.4, 4.1, 3.9, 3.6], replace(UNRELATED, identical=1.0)))
-    assert words[:5] == [None] * 5  # half-way was before 75% of 6 nats
-    assert "100% of the translations are the same sentence" in str(words[5])
+@pytest.mark.parametrize(
+    ("losses", "changes", "words"),
+    [
+        ([5.6, 5.2, 4.4, 4.1, 3.9, 3.6], {"identical": 1.0}, "100% of the translations are the same sentence"),
+        (STALLED, {"free_accuracy": 0.22}, "(22% of the subwords right, 20% by chance)"),
+        (STALLED, {"free_accuracy": 0.25}, "None"),
+        ([5.0] * 6, {}, "ignores the source"),  # far from fluent, but at its end
+        (FALLING, {"free_accuracy": 0.0, "chance_accuracy": 0.0, "empty": 1.0}, "100% of the translations are empty"),
+    ],
+)
+def test_a_decoder_that_ignores_the_source(losses: list[float], changes: dict[str, float], words: str) -> None:
+    assert words in str(diagnose(observe(losses, replace(UNRELATED, **changes))))
 
 
-def test_different_sentences_that_ignore_the_source() -> None:
-    text = diagnose(observe(STALLED, replace(UNRELATED, free_accuracy=0.22)))
-    assert text is not None
-    assert "(22% of the subwords right, 20% by chance)" in text
-    assert "ignores the source" in text
-    assert diagnose(observe(STALLED, replace(UNRELATED, free_accuracy=0.25))) is None
-    assert "ignores the source" in str(diagnose(observe([5.0] * 6, UNRELATED)))  # far from fluent, but at its end
-
-
-def test_a_model_that_writes_nothing_is_silent_rather_than_blind() -> None:
-    silent = replace(UNRELATED, free_accuracy=0.0, chance_accuracy=0.0, length_ratio=0.0, empty=1.0)
-    text = str(diagnose(observe([5.0, 4.4, 4.1, 3.8, 3.5, 3.2], silent)))
-    assert text.startswith("100% of the translations are empty")
-
-
-# ---------------------------------------------------------------------------------------------- bad translations
+# ---- bad translations
 
 
 @pytest.mark.parametrize(
@@ -226,7 +177,6 @@ def test_what_is_bad_about_related_translations(values: dict[str, float], words:
     ("values", "stalled"),
     [
         ({"empty": 0.06}, True),
-        ({"unknown": 0.06}, True),
         ({"repeated": 0.15}, True),
         ({"empty": 0.04, "unknown": 0.04, "copied": 0.04, "repeated": 0.09, "identical": 0.09}, False),
         ({"length_ratio": 0.75}, False),
@@ -239,47 +189,22 @@ def test_less_is_said_while_the_loss_falls(values: dict[str, float], stalled: bo
     assert (diagnose(observe(STALLED, replace(GOOD, **values))) is not None) == stalled
 
 
-def test_nothing_is_said_before_the_fourth_validation() -> None:
-    words = said(observe(FALLING, replace(GOOD, empty=0.5)))
-    assert words[:3] == [None] * 3
-    assert "empty" in str(words[3])
-
-
 def test_learning_by_heart() -> None:
-    losses = (3.0, 2.0, 2.1, 2.3, 2.4)
-    course = [replace(o, train_loss=loss) for o, loss in zip(observe(losses), (4.0, 3.0, 2.2, 1.9, 1.6), strict=True)]
     free = spread(GOOD, free_accuracy=(0.4, 0.55, 0.56, 0.55, 0.54))
-    course = [replace(o, health=health) for o, health in zip(course, free, strict=True)]
-    text = diagnose(course)
-    assert text is not None
-    assert "since step 1,000 the validation loss rose from 2.00 to 2.40 while the training loss fell to 1.60" in text
+    course = observe((3.0, 2.0, 2.1, 2.3, 2.4), free)
+    course = [replace(o, train_loss=loss) for o, loss in zip(course, (4.0, 3.0, 2.2, 1.9, 1.6), strict=True)]
+    words = "since step 1,000 the validation loss rose from 2.00 to 2.40 while the training loss fell to 1.60"
+    assert words in str(diagnose(course))
     assert diagnose(course[:4]) is None  # only once beyond 10%
     better = replace(course[-1], health=replace(GOOD, free_accuracy=0.6))
     assert diagnose([*course[:-1], better]) is None  # the translations gain all the same
     assert diagnose([*course[:-1], replace(course[-1], train_loss=2.9)]) is None  # above the validation loss
-    assert diagnose([*course[:-1], replace(course[-1], train_loss=math.nan)]) is None
 
 
 def test_the_most_serious_thing_comes_first() -> None:
-    sick = replace(GOOD, empty=0.3, unknown=0.3, copied=0.3, repeated=0.4, length_ratio=0.5, forced_accuracy=0.9)
-    order = [
-        ("skipped", {"skipped": 0}),
-        ("empty", {"empty": 0.0}),
-        ("broken characters", {"unknown": 0.0}),
-        ("copy", {"copied": 0.0}),
-        ("repeat", {"repeated": 0.0}),
-        ("length", {"length_ratio": 1.0}),
-        ("is shown the reference", {"forced_accuracy": 0.6}),
-    ]
-    skipped = 100
-    for word, cure in order:
-        text = str(diagnose(observe(FALLING, sick, skipped=skipped)))
-        assert word in text
-        skipped = 0
-        sick = replace(sick, **{name: value for name, value in cure.items() if name != "skipped"})
+    sick = replace(GOOD, empty=0.3, unknown=0.3, copied=0.3, repeated=0.4)
+    assert "skipped" in str(diagnose(observe(FALLING, sick, skipped=100)))
+    for word, name in (("empty", "empty"), ("broken", "unknown"), ("copy", "copied"), ("repeat", "repeated")):
+        assert word in str(diagnose(observe(FALLING, sick)))
+        sick = replace(sick, **{name: 0.0})
     assert diagnose(observe(FALLING, sick)) is None
-
-
-def test_an_observation_comes_back_from_a_saved_run() -> None:
-    (observation,) = observe([3.0], skipped=2)
-    assert Observation.restore(json.loads(json.dumps(asdict(observation)))) == observation

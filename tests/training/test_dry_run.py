@@ -16,7 +16,7 @@ from torch import Tensor
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
 from dragoman.cli.reproduce import read_recipe
-from dragoman.config import EOS, DragomanError
+from dragoman.config import EOS
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.batches import Batch
 from dragoman.text.preprocess import prepare_text
@@ -69,7 +69,7 @@ def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 @pytest.mark.usefixtures("plenty")
-@pytest.mark.parametrize("room", [12, 30, 100, 479])
+@pytest.mark.parametrize("room", [12, 100])
 def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, room_for: Callable[[int], None]) -> None:
     stepper, batch = make_stepper(dropout=0.0), square(40, 12)
     stepper.gradients(share(batch), print)
@@ -85,13 +85,6 @@ def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, roo
     stepper.gradients(share(batch), said.append)
     assert said == []  # memory does not run out any more
     torch.testing.assert_close(gradients_of(stepper), expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.usefixtures("plenty")
-def test_a_sentence_too_long_for_memory_is_an_error_with_a_cure(room_for: Callable[[int], None]) -> None:
-    room_for(30)
-    with pytest.raises(DragomanError, match=r"single sentence of 32 subwords: choose a smaller model"):
-        fit_batches(make_stepper(), square(3, 8), square(2, 32))
 
 
 @pytest.mark.usefixtures("plenty")
@@ -121,7 +114,7 @@ def bytes_of(stepper: Stepper, batch: Batch) -> int:
     return count[0]
 
 
-@pytest.mark.parametrize("share_of_need", [0.9, 0.4, 0.1, 0.03])
+@pytest.mark.parametrize("share_of_need", [0.9, 0.1])
 def test_where_the_system_has_little_memory_pieces_take_no_more(
     share_of_need: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,7 +196,6 @@ def test_the_groups_around_the_own_one_count_too(machine: Callable[..., None], t
     [
         (700, None, 0, 0, 700),
         (700, 500, 400, 100, 200),  # what is cached can be given back
-        (300, 500, 100, 0, 300),
         (300, "max", 100, 0, 300),
         (300, 500, 600, 0, 0),
         (None, None, 0, 0, None),
@@ -238,25 +230,6 @@ def test_it_predicts_steps_and_tokens_of_the_run(folder: Path) -> None:
     assert "time: the run ends after 2 minutes, about " in found
     assert " parameters, fp32 on cpu" in found
     assert "pieces" not in found
-
-
-def test_the_first_limit_counts(folder: Path) -> None:
-    assert "time: 7 steps" in dry_run_of(folder, max_steps=7)
-    assert "(1.0 epochs)" in dry_run_of(folder, max_steps=700, max_epochs=1)
-
-
-def test_a_slow_machine_is_not_kept_for_long(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    gradients = dry_run_module.Stepper.gradients
-
-    def counted(self: dry_run_module.Stepper, *arguments: object) -> tuple[float, float]:
-        made.append(1)
-        return gradients(self, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(dry_run_module.Stepper, "gradients", counted)
-    monkeypatch.setattr(dry_run_module, "_SECONDS", 0.0)
-    dry_run_of(folder, max_steps=100)
-    assert len(made) == dry_run_module._WARMING_UP + 1
 
 
 @given(

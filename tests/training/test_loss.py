@@ -13,7 +13,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.training import loss as loss_module
 from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy, measure
 
-SMOOTHINGS = [0.0, 0.1, 0.5, 0.9]
+SMOOTHINGS = [0.0, 0.1, 0.9]
 TIED = {"source_vocab_size": 23, "target_vocab_size": 23}
 BIASED = {**TIED, "softmax_bias": True}
 SEPARATE = {"share_embeddings": False, "tie_softmax": False, "source_vocab_size": 19, "target_vocab_size": 29}
@@ -120,7 +120,7 @@ def test_the_objective_and_the_gradient_of_every_parameter_are_those_of_plain_au
     assert_close(gradients(model), expected_gradients)
 
 
-@pytest.mark.parametrize(("block", "piece"), [(1, 1), (7, 3), (8, 4), (39, 39), (38, 20), (1000, 5), (5, 1000)])
+@pytest.mark.parametrize(("block", "piece"), [(1, 1), (7, 3), (39, 39), (5, 1000)])
 def test_where_blocks_and_slices_end_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, block: int, piece: int
 ) -> None:
@@ -145,18 +145,6 @@ def test_a_factor_on_the_loss_is_a_factor_on_the_gradients_and_calls_accumulate(
     (objective(*inputs) * 3.0).backward()
     (objective(*inputs) / 2).backward()
     assert_close(gradients(model), {name: gradient * 3.5 for name, gradient in once.items()}, tolerance=1e-4)
-
-
-def test_more_padding_changes_neither_loss_nor_gradients() -> None:
-    model, inputs = tiny(**TIED), batch()
-    objective = TrainingObjective(model, 0.1)
-    loss = objective(*inputs)
-    loss.backward()
-    expected = gradients(model)
-    padded = objective(*(F.pad(x, (0, 5), value=PAD) for x in inputs))
-    padded.backward()
-    assert_close(padded, loss)
-    assert_close(gradients(model), expected)
 
 
 def test_huge_logits_cost_much_but_stay_finite() -> None:
@@ -210,7 +198,7 @@ def r_drop_by_the_paper(model: Transformer, inputs: tuple[Tensor, Tensor, Tensor
 
 
 @pytest.mark.parametrize("alpha", [0.5, 5.0])
-@pytest.mark.parametrize(("block", "piece"), [(4096, 64), (1, 1), (7, 3)])
+@pytest.mark.parametrize(("block", "piece"), [(4096, 64), (7, 3)])
 @pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
 def test_r_drop_and_its_gradients_are_those_of_the_paper(
     changes: dict[str, Any], block: int, piece: int, alpha: float, monkeypatch: pytest.MonkeyPatch
@@ -234,35 +222,19 @@ def test_r_drop_and_its_gradients_are_those_of_the_paper(
 # ---------------------------------------------------------------------------------------------- measuring
 
 
-@torch.no_grad()
-def measured_by_hand(
-    model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor
-) -> tuple[Any, int]:
-    """Loss without smoothing, and how often the most probable subword is the true one, counted position by position."""
-    logits = model(source, target_input)
-    correct = sum(
-        int(logits[row, place].argmax()) == int(target_output[row, place])
-        for row in range(len(target_output))
-        for place in range(target_output.size(1))
-        if target_output[row, place] != PAD
-    )
-    return label_smoothed_cross_entropy(logits, target_output, 0.0)[0], correct
-
-
 @pytest.mark.parametrize("changes", [TIED, SEPARATE, BIASED], ids=["tied", "separate", "biased"])
-@pytest.mark.parametrize("block", [1, 7, 39, 4096])
-def test_measuring_counts_as_one_would_by_hand(
+@pytest.mark.parametrize("block", [7, 4096])
+def test_measuring_is_plain_cross_entropy_and_counts_the_most_probable(
     changes: dict[str, Any], block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, (source, target_input, target_output) = tiny(**changes).eval(), batch()
-    with torch.no_grad():  # a third of the targets are what the model says
-        said = model(source, target_input).argmax(dim=-1)
-    agreeing = (torch.arange(target_output.size(1)) % 3 == 0) & (target_output != PAD)
-    target_output = torch.where(agreeing, said, target_output)
+    real = target_output != PAD
+    with torch.no_grad():
+        logits = model(source, target_input)
+    agreeing = (torch.arange(target_output.size(1)) % 3 == 0) & real  # a third of the targets are what the model says
+    target_output = torch.where(agreeing, logits.argmax(dim=-1), target_output)
     monkeypatch.setattr(loss_module, "_BLOCK", block)
     loss, correct = measure(model, source, target_input, target_output)
-    expected_loss, expected_correct = measured_by_hand(model, source, target_input, target_output)
-    assert_close(loss, expected_loss)
-    assert int(correct) == expected_correct
-    assert agreeing.sum() <= expected_correct < (target_output != PAD).sum()
-    assert not loss.requires_grad
+    assert_close(loss, pytorchs(logits, target_output, 0.0))
+    assert int(correct) == int((logits.argmax(dim=-1) == target_output)[real].sum())
+    assert agreeing.sum() <= correct < real.sum()

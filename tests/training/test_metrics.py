@@ -29,20 +29,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
-def test_what_is_recorded_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
-    with Recorder(tmp_path) as records:
-        records.record(1, {"train/loss": 0.5})
-        assert len(recorded(tmp_path)) == 1
-
-
-def test_a_resumed_run_keeps_earlier_steps_and_forgets_later_ones(tmp_path: Path) -> None:
-    record_steps(tmp_path, range(1, 7))
-    record_steps(tmp_path, range(5, 9), after_step=4, run="second")
-    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert ["train/first" in line for line in recorded(tmp_path)] == [True] * 4 + [False] * 4
-
-
-@pytest.mark.parametrize("rest", ['{"step": 3, "train/lo', '{"st', "\x00\x00\x00", "[]", '"step"', '{"loss": 1}', "7"])
+@pytest.mark.parametrize("rest", ['{"step": 3, "train/lo', "\x00\x00\x00", "7"])
 def test_a_half_written_last_line_is_dropped(rest: str, tmp_path: Path) -> None:
     record_steps(tmp_path, range(1, 3))
     with (tmp_path / METRICS_FILE).open("a") as file:
@@ -51,30 +38,19 @@ def test_a_half_written_last_line_is_dropped(rest: str, tmp_path: Path) -> None:
     assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3, 4]
 
 
-def test_a_whole_last_line_without_its_newline_is_kept(tmp_path: Path) -> None:
-    record_steps(tmp_path, range(1, 3))
-    path = tmp_path / METRICS_FILE
-    path.write_text(path.read_text().rstrip("\n"))
-    record_steps(tmp_path, range(3, 4), after_step=2)
-    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3]
-
-
-def test_tensorboard_shows_the_same_numbers_and_forgets_the_same_steps(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_earlier_steps_and_forgets_later_ones(tmp_path: Path) -> None:
     record_steps(tmp_path, range(1, 7))
-    record_steps(tmp_path, range(5, 8), after_step=4)
+    record_steps(tmp_path, range(5, 8), after_step=4, run="second")
+    assert [line["step"] for line in recorded(tmp_path)] == [1, 2, 3, 4, 5, 6, 7]
+    assert ["train/first" in line for line in recorded(tmp_path)] == [True] * 4 + [False] * 3
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(event.step, event.value) for event in events.Scalars("train/loss")] == [(s, s / 2) for s in range(1, 8)]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_lines_are_strict_json_even_where_a_number_is_not_finite(value: float, tmp_path: Path) -> None:
+def test_lines_are_strict_json_even_where_a_number_is_not_finite(tmp_path: Path) -> None:
     with Recorder(tmp_path) as records:
-        records.record(1, {"train/loss": value})
-
-    def refuse(constant: str) -> None:
-        raise AssertionError(f"{constant} is no JSON")
-
-    json.loads((tmp_path / METRICS_FILE).read_text(), parse_constant=refuse)
+        records.record(1, {"train/loss": math.nan, "train/lr": math.inf})
+    assert recorded(tmp_path) == [{"step": 1, "train/loss": None, "train/lr": None}]
 
 
 def test_people_are_told_on_stderr_so_that_stdout_stays_clean(
@@ -112,19 +88,6 @@ def test_without_a_terminal_progress_is_a_line_every_few_seconds(
     lines = capsys.readouterr().err.strip().splitlines()
     assert 5 <= len(lines) <= 20
     assert all("loss 1.0" in line for line in lines)
-
-
-def test_a_silent_recorder_writes_and_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dragoman.training.metrics._SECONDS_BETWEEN_LINES", 0.0)
-    with Recorder(None) as records:
-        records.record(1, {"train/loss": 1.0})
-        records.show(1, "loss 1.0", 0.5)
-        records.say("hello")
-    assert capsys.readouterr() == ("", "")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", [METRICS_FILE, "tensorboard"])

@@ -11,7 +11,6 @@ import torch
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints
 from dragoman.config import (
-    ModelConfig,
     OptimizerConfig,
     TextConfig,
     ValidationConfig,
@@ -22,8 +21,6 @@ from dragoman.training.trainer import Trainer
 
 from .interruptions import Crash, before_each_step, crash_before, interrupt_after, interrupt_in_validation, same_runs
 from .small_runs import SHAPE, configure, last_weights, make, records, same, train
-
-SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
 
 @pytest.mark.parametrize("stop", [3, 5, 12])
@@ -131,15 +128,6 @@ def test_a_run_killed_between_a_validation_and_saving_records_the_validation_onc
     assert same_runs(folder / "straight", folder / "killed")
 
 
-@pytest.mark.parametrize(("minutes", "saves"), [(1e-6, 1 + 12 + 3 + 1), (10.0, 1 + 3 + 1)])
-def test_the_state_is_saved_between_validations_too(folder: Path, minutes: float, saves: int) -> None:
-    train(configure(folder, save_minutes=minutes))
-    assert (
-        int(list_states(folder / "run")[-1].name.split("-")[1]) == saves
-    )  # before the first step, at 3 validations, at the end
-    assert len(list_states(folder / "run")) == 2
-
-
 def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,22 +151,19 @@ def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
     assert saved == [0, 3, 6, 9, 9, 9]  # the beginning, the last validation and the end save, too
 
 
-@pytest.mark.parametrize("stop", [4, 8])
 def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
-    folder: Path, stop: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-6)
     train(straight)
     with monkeypatch.context() as patch:
-        interrupt_after(patch, stop)
+        interrupt_after(patch, 8)
         train(broken)
     newest = list_states(folder / "broken")[-1]
     newest.write_bytes(newest.read_bytes()[:-500])
     capsys.readouterr()
     assert train(broken).progress.step == 12
-    shown = capsys.readouterr().err
-    assert f"{newest}: damaged" in shown
-    assert "resuming after step" in shown
+    assert f"{newest}: damaged" in capsys.readouterr().err
     assert same_runs(folder / "straight", folder / "broken")
 
 

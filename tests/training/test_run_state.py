@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import math
 import os
-import pickle
-import shutil
 import signal
-import tempfile
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,7 +18,7 @@ from torch import Tensor
 
 from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, UnreadableError, ValidationConfig
 from dragoman.training.run_state import Progress, list_states, load_state, run_lock, save_state, settings_digest
-from tests.fuzz.faults import complaint, contents, cut_header, full_disk, grow
+from tests.fuzz.faults import complaint, contents, full_disk
 
 from .small_runs import configure, hold
 
@@ -69,17 +64,10 @@ def serials(folder: Path) -> list[int]:
 
 def test_settings_that_change_the_result_change_the_digest() -> None:
     config = TrainConfig("en", "de", ["a"], "out", max_steps=5)
-    own = settings_digest(config)
-    for same in ({"seed": 2}, {"out": "b"}, {"train": ["b"]}, {"device": "cpu"}, {"restart": True}, {"log_every": 1}):
-        assert settings_digest(replace(config, **same)) == own  # type: ignore[arg-type]
-    for other in (
-        {"max_steps": 6},
-        {"precision": "fp32"},
-        {"model": replace(config.model, dropout=0.2)},
-        {"text": replace(config.text, vocab_size=400)},
-        {"optimizer": replace(config.optimizer, label_smoothing=0.2)},
-    ):
-        assert settings_digest(replace(config, **other)) != own  # type: ignore[arg-type]
+    for same in ({"seed": 2}, {"out": "b"}, {"train": ["b"]}, {"restart": True}):
+        assert settings_digest(replace(config, **same)) == settings_digest(config)  # type: ignore[arg-type]
+    for other in ({"max_steps": 6}, {"model": replace(config.model, dropout=0.2)}):
+        assert settings_digest(replace(config, **other)) != settings_digest(config)  # type: ignore[arg-type]
 
 
 def test_a_state_comes_back_the_same(tmp_path: Path) -> None:
@@ -98,15 +86,6 @@ def test_the_two_newest_are_kept_under_rising_numbers(tmp_path: Path) -> None:
         assert saved_step(tmp_path) == step
 
 
-def test_numbers_beyond_six_digits_are_newer_too(tmp_path: Path) -> None:
-    save_steps(tmp_path, 1)
-    (only,) = list_states(tmp_path)
-    only.rename(only.with_name(only.name.replace("000001", "999999")))
-    save_steps(tmp_path, 2)
-    assert serials(tmp_path) == [999_999, 1_000_000]
-    assert saved_step(tmp_path) == 2
-
-
 def test_nothing_else_in_the_folder_is_taken_for_a_state(tmp_path: Path) -> None:
     save_steps(tmp_path, 1)
     place = tmp_path / "checkpoints"
@@ -121,30 +100,10 @@ def test_nothing_else_in_the_folder_is_taken_for_a_state(tmp_path: Path) -> None
 # ---- damage
 
 
-@pytest.mark.parametrize("damage", [cut_header, grow])
-def test_the_one_before_a_damaged_state_takes_its_place_and_people_are_told(
-    damage: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
-    save_steps(tmp_path, 1, 2)
-    newest = list_states(tmp_path)[-1]
-    newest.write_bytes(damage(newest.read_bytes()))
-    lines: list[str] = []
-    state = load_state(tmp_path, lines.append)
-    assert state is not None
-    assert state["step"] == 1
-    assert len(lines) == 1
-    assert str(newest) in lines[0]
-    save_steps(tmp_path, 3)
-    assert saved_step(tmp_path) == 3
-
-
-@pytest.mark.parametrize("damage", [cut_header, grow])
-def test_where_all_are_damaged_the_newest_is_named_with_the_way_out(
-    damage: Callable[[bytes], bytes], tmp_path: Path
-) -> None:
+def test_where_all_are_damaged_the_newest_is_named_with_the_way_out(tmp_path: Path) -> None:
     save_steps(tmp_path, 1, 2)
     for path in list_states(tmp_path):
-        path.write_bytes(damage(path.read_bytes()))
+        path.write_bytes(path.read_bytes()[:-10])
     message = complaint(lambda: load_state(tmp_path))
     assert str(list_states(tmp_path)[-1]) in message
     assert "--restart" in message
@@ -162,23 +121,20 @@ def two_states(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wherever_a_state_is_cut_or_a_bit_flips_the_one_before_wins(
     place: float, bit: int, truncate: bool, two_states: Path
 ) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "run"
-        shutil.copytree(two_states, folder)
-        newest = list_states(folder)[-1]
-        data = bytearray(newest.read_bytes())
-        at = int(place * len(data))
-        data[at] ^= 1 << bit
-        newest.write_bytes(data[:at] if truncate else data)
-        assert saved_step(folder) == 1
+    newest = list_states(two_states)[-1]
+    intact = newest.read_bytes()
+    data = bytearray(intact)
+    at = int(place * len(data))
+    data[at] ^= 1 << bit
+    newest.write_bytes(data[:at] if truncate else data)
+    assert saved_step(two_states) == 1
+    newest.write_bytes(intact)
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
-        (MemoryError(), "out of memory"),
-        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
         (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
     ],
 )
@@ -256,34 +212,9 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def plant(folder: Path, data: bytes) -> Path:
-    """Put data under the name that a state with this content would have."""
-    place = folder / "checkpoints"
-    place.mkdir(exist_ok=True)
-    path = place / f"state-000009-{hashlib.sha256(data).hexdigest()[:16]}.pt"
-    path.write_bytes(data)
-    return path
-
-
-def as_torch_saves(content: object) -> bytes:
-    with tempfile.NamedTemporaryFile() as file:
-        torch.save(content, file.name)
-        return Path(file.name).read_bytes()
-
-
-@pytest.mark.parametrize("form", ["pickle", "torch", "torch, inside a state"])
-def test_a_state_that_would_run_code_is_refused_without_running_it(form: str, tmp_path: Path) -> None:
-    trap = Trap(tmp_path / "sprung")
-    data = {
-        "pickle": lambda: pickle.dumps(trap, protocol=2),
-        "torch": lambda: as_torch_saves(trap),
-        "torch, inside a state": lambda: as_torch_saves(STATE | {"facts": trap}),
-    }[form]()
-    path = plant(tmp_path, data)
-    assert str(path) in complaint(lambda: load_state(tmp_path))
-    save_steps(tmp_path / "other", 1)
-    plant(tmp_path / "other", data)
-    assert saved_step(tmp_path / "other") == 1
+def test_a_state_that_would_run_code_is_refused_without_running_it(tmp_path: Path) -> None:
+    save_state(tmp_path, STATE | {"facts": Trap(tmp_path / "sprung")})
+    assert str(list_states(tmp_path)[-1]) in complaint(lambda: load_state(tmp_path))
     assert not (tmp_path / "sprung").exists()
 
 
@@ -312,23 +243,11 @@ def test_one_folder_has_one_run_and_the_lock_dies_with_its_holder(
     lock(folder)
 
 
-@pytest.mark.parametrize("content", [b"q", b"\x80\x02q\x00", b"[" * 100, b""])
-def test_what_is_no_state_is_not_taken_for_one_even_with_the_right_checksum(content: bytes, tmp_path: Path) -> None:
-    save_steps(tmp_path, 1)
-    digest = hashlib.sha256(content).hexdigest()[:16]
-    (tmp_path / "checkpoints" / f"state-000002-{digest}.pt").write_bytes(content)
-    assert saved_step(tmp_path) == 1
-
-
 # ---- where a run stands
 
 
 def limits(**values: float) -> TrainConfig:
     return configure(Path("nowhere"), **({"max_steps": 0} | values))
-
-
-def test_a_run_without_limits_is_never_done() -> None:
-    assert Progress(step=10**9, epoch=10**6, seconds=1e9).done(limits()) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -338,8 +257,8 @@ def test_a_run_without_limits_is_never_done() -> None:
         (Progress(seconds=30.0), {"max_minutes": 2.0}, 0.25),
         (Progress(epoch=1, batch=500), {"max_epochs": 4}, 0.25),
         (Progress(epoch=1, part_of_epoch=0.5), {"max_epochs": 4}, 0.375),
-        (Progress(step=100), {"max_steps": 100}, 1.0),
         (Progress(step=150), {"max_steps": 100}, 1.5),
+        (Progress(step=10**9, epoch=10**6, seconds=1e9), {}, 0.0),
     ],
 )
 def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dict[str, float], done: float) -> None:
@@ -347,17 +266,8 @@ def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dic
 
 
 @pytest.mark.parametrize(
-    ("stale", "patience", "over"), [(0, 3, False), (2, 3, False), (3, 3, True), (4, 3, True), (99, 0, False)]
-)
-def test_patience_ends_after_so_many_validations_without_a_better_one(stale: int, patience: int, over: bool) -> None:
-    config = limits(validation=ValidationConfig(patience=patience))  # type: ignore[arg-type]
-    assert Progress(stale=stale).out_of_patience(config) is over
-
-
-@pytest.mark.parametrize(
     ("change", "new_epoch", "new_best"),
     [
-        ({}, False, False),
         ({"max_steps": 9, "save_minutes": 1.0}, False, False),
         ({"seed": 7}, True, False),
         ({"optimizer": OptimizerConfig(batch_tokens=999)}, True, False),
@@ -365,8 +275,6 @@ def test_patience_ends_after_so_many_validations_without_a_better_one(stale: int
         ({"text": TextConfig(max_length=33)}, True, False),
         ({"clean": CleaningConfig(ratio=True)}, True, False),
         ({"validation": ValidationConfig(metric="chrf")}, False, True),
-        ({"validation": ValidationConfig(beam=4)}, False, True),
-        ({"validation": ValidationConfig(max_lines=50)}, False, True),
         ({"validation": ValidationConfig(every=50)}, False, False),
     ],
 )
@@ -381,12 +289,3 @@ def test_what_means_nothing_with_other_settings_is_forgotten(
     assert (progress.epoch, progress.batch) == ((3, 0) if new_epoch else (2, 500))
     assert (progress.best_score, progress.stale) == ((-math.inf, 0) if new_best else (30.0, 3))
     assert progress.accumulate == 4
-
-
-def test_other_texts_begin_an_epoch_or_the_search_for_the_best() -> None:
-    config = limits()
-    progress = Progress(epoch=2, batch=500, best_score=30.0)
-    progress.apply_changes(asdict(config), config, new_text=True, new_valid=False)
-    assert (progress.epoch, progress.batch, progress.best_score) == (3, 0, 30.0)
-    progress.apply_changes(asdict(config), config, new_text=False, new_valid=True)
-    assert (progress.epoch, progress.best_score) == (3, -math.inf)

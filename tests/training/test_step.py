@@ -15,7 +15,6 @@ from dragoman.text.batches import Batch
 from dragoman.training import step as step_module
 from dragoman.training.distributed import Processes
 from dragoman.training.loss import TrainingObjective, label_smoothed_cross_entropy
-from dragoman.training.optimizer import build_optimizer
 from dragoman.training.step import StepBatches, Stepper, batch_seed
 
 from .small_runs import configure, gradients_of, make_stepper, random_batch, share, small_model
@@ -72,7 +71,7 @@ def test_accumulated_batches_give_the_gradient_of_one_large_batch() -> None:
     assert_close(found, expected)
 
 
-@pytest.mark.parametrize("budget", [1, 9, 30, 80])
+@pytest.mark.parametrize("budget", [1, 30])
 def test_pieces_give_the_gradient_of_the_whole(budget: int) -> None:
     batches = [random_batch(LENGTHS), random_batch(LENGTHS[3:7], seed=1)]
     whole, pieces = make_stepper(dropout=0.0), make_stepper(dropout=0.0)
@@ -100,41 +99,9 @@ def test_long_gradients_are_clipped_and_their_length_is_told_as_it_was() -> None
     _, told, found, _ = step(make_stepper(dropout=0.0, clip_norm=limit), batch)
     assert told == pytest.approx(norm, rel=1e-6)
     assert_close(found, {name: gradient / 3 for name, gradient in expected.items()}, tolerance=1e-5)
-    _, told, found, _ = step(make_stepper(dropout=0.0, clip_norm=3 * norm), batch)
-    assert told == pytest.approx(norm, rel=1e-6)
-    assert_close(found, expected)
-
-
-def test_applying_makes_adams_step_with_the_given_rate_and_drops_the_gradients() -> None:
-    stepper, reference = make_stepper(dropout=0.0), small_model(dropout=0.0)
-    adam = build_optimizer(reference, OptimizerConfig())
-    for number, rate in enumerate((0.1, 0.01)):
-        batch = random_batch(LENGTHS, seed=number)
-        stepper.gradients(share(batch), print)
-        for parameter, gradient in zip(reference.parameters(), gradients_of(stepper).values(), strict=True):
-            parameter.grad = gradient
-        adam.param_groups[0]["lr"] = rate
-        adam.step()
-        stepper.apply(rate)
-        assert gradients_of(stepper) == {}
-        for ours, theirs in zip(stepper._model.parameters(), reference.parameters(), strict=True):
-            assert torch.equal(ours, theirs)
 
 
 # ---- randomness
-
-
-def test_a_step_does_not_depend_on_the_random_numbers_drawn_before() -> None:
-    batches = [random_batch(LENGTHS), random_batch(LENGTHS, seed=1)]
-    outcomes = []
-    for noise in range(3):
-        stepper = make_stepper(dropout=0.3)
-        torch.manual_seed(noise)
-        torch.rand(noise)
-        outcomes.append(step(stepper, *batches)[:3])
-    for loss, norm, found in outcomes[1:]:
-        assert (loss, norm) == outcomes[0][:2]
-        assert all(torch.equal(found[name], gradient) for name, gradient in outcomes[0][2].items())
 
 
 def test_each_batch_has_random_numbers_of_its_own() -> None:
@@ -182,10 +149,7 @@ def test_the_seeds_of_batches_differ_between_batches_epochs_and_runs() -> None:
     places = list(itertools.product((0, 1, 2, 99), range(5), range(50)))
     seeds = [batch_seed(*place) for place in places]
     assert len(set(seeds)) == len(places)
-    assert seeds == [batch_seed(*place) for place in places]
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert sum(seed < 2**53 for seed in seeds) < 10  # they use all their bits
-    torch.manual_seed(max(seeds))
 
 
 # ---- memory
@@ -226,9 +190,10 @@ class ShortMemory:
         patch.setattr(step_module.Transformer, "encode", checked_encode)
 
 
-@pytest.mark.parametrize("error", OUT_OF_MEMORY, ids=["gpu", "cpu"])
-@pytest.mark.parametrize("where", ["forward", "after forward", "backward"])
-@pytest.mark.parametrize("room", [8, 50])
+@pytest.mark.parametrize(
+    ("room", "where", "error"),
+    [(8, "forward", OUT_OF_MEMORY[0]), (50, "after forward", OUT_OF_MEMORY[1]), (8, "backward", OUT_OF_MEMORY[1])],
+)
 def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_again(
     room: int, where: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,24 +216,17 @@ def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_
     assert said == []
 
 
-@pytest.mark.parametrize("where", ["forward", "backward"])
-def test_a_single_sentence_that_does_not_fit_is_an_error_with_a_cure(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_single_sentence_that_does_not_fit_is_an_error_with_a_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = make_stepper()
-    ShortMemory(monkeypatch, 7, OUT_OF_MEMORY[0], where)
+    ShortMemory(monkeypatch, 7, OUT_OF_MEMORY[0], "forward")
     with pytest.raises(DragomanError, match=r"single sentence of 8 subwords: choose a smaller model"):
         step(stepper, random_batch(LENGTHS))
 
 
-@pytest.mark.parametrize("error", [RuntimeError("mat1 and mat2 shapes cannot be multiplied"), ValueError("other")])
-@pytest.mark.parametrize("where", ["forward", "backward"])
-def test_other_errors_pass_through(where: str, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    stepper = make_stepper()
-    ShortMemory(monkeypatch, 7, error, where)
-    with pytest.raises(type(error), match=str(error)):
-        step(stepper, random_batch(LENGTHS))
-    assert stepper.piece_tokens == 0
+def test_other_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    ShortMemory(monkeypatch, 7, RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "forward")
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        step(make_stepper(), random_batch(LENGTHS))
 
 
 def test_among_several_processes_no_one_starts_a_step_anew(monkeypatch: pytest.MonkeyPatch) -> None:

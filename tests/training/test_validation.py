@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -103,49 +102,18 @@ def test_the_scores_of_the_translations_join_the_loss() -> None:
     assert seen == [model]
 
 
-@dataclass(frozen=True)
-class Pretended(Processes):
-    """One of several processes that tell what they have instead of adding it up."""
-
-    told: tuple[list[float], ...] = ()
-
-    def all_reduce(self, values: Any) -> list[float]:
-        self.told[0].extend(values)
-        return list(values)
-
-
-def test_the_parts_of_several_processes_add_up_to_the_whole() -> None:
-    model, sums = trained_model(), []
-    for rank in range(3):
-        told: list[float] = []
-        validator(64, Pretended(rank, 3, told=(told,))).measure(model)
-        sums.append(told)
-    loss, correct, tokens = map(sum, zip(*sums, strict=True))
-    assert tokens == STORE.target_lengths.sum()
-    assert all(0 < part[2] < tokens / 2 for part in sums)  # each has done about a third
-    expected = validator(64).measure(model)
-    assert loss / tokens == pytest.approx(expected.scores["loss"], rel=1e-6)
-    assert correct / tokens == pytest.approx(expected.accuracy)
-
-
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("can't allocate memory")])
-@pytest.mark.parametrize("room", [20, 150])
-def test_where_memory_is_short_the_numbers_are_the_same(
-    room: int, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_memory_is_short_the_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = validator(400).measure(trained_model())
-    measure, sizes = validation_module.measure, []
+    measure = validation_module.measure
 
     def limited(
         model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor
     ) -> tuple[Tensor, Tensor]:
-        if len(source) * max(source.size(1), target_output.size(1)) > room:
-            raise error
-        sizes.append(len(source))
+        if len(source) * max(source.size(1), target_output.size(1)) > 20:
+            raise torch.OutOfMemoryError("x")
         return measure(model, source, target_input, target_output)
 
     monkeypatch.setattr(validation_module, "measure", limited)
     found = validator(400).measure(trained_model())
-    assert sum(sizes) == len(STORE)
     assert found.scores["loss"] == pytest.approx(expected.scores["loss"], rel=1e-6)
     assert found.accuracy == pytest.approx(expected.accuracy)
