@@ -56,25 +56,22 @@ def train(config: TrainConfig) -> int:
         if os.environ.get("RANK", "0") == "0":  # torchrun's first process does the dry run for all
             print("\n".join(dry_run_training(config)))
         return 0
+    again = "the same command without --restart" if config.restart else "the same command"
     with process_group() as processes:
         try:
             outcome = run_training(config, processes)
         except (KeyboardInterrupt, SystemExit):  # the latter after SIGTERM
             if list_states(Path(config.out)):
-                processes.say(f"stopped; {_same_command(config)} resumes from the last saved state")
+                processes.say(f"stopped; {again} resumes from the last saved state")
             else:
                 processes.say("stopped before the first step; the same command starts again")
             raise
     if outcome.reason == "interrupted":
-        processes.say(f"stopped after step {outcome.progress.step:,}; {_same_command(config)} resumes the run")
+        processes.say(f"stopped after step {outcome.progress.step:,}; {again} resumes the run")
     else:
         for line in _summary(config, outcome):
             processes.say(line)
     return 128 + outcome.signal if outcome.signal else 0
-
-
-def _same_command(config: TrainConfig) -> str:
-    return "the same command without --restart" if config.restart else "the same command"
 
 
 def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
@@ -102,11 +99,7 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
 
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
-    """Prepare the text, build the model or resume the run, and train.
-
-    Raises:
-        DragomanError: the text or the folder can't be used, another process is using it, or training failed.
-    """
+    """Prepare the text, build the model or resume the run, and train."""
     parent = _load_parent(config)
     if not processes.first:
         return _run(config, processes, parent)
@@ -141,9 +134,7 @@ def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) 
             f"probably better"
         )
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
-    if outcome := trainer.finished():
-        return outcome
-    if processes.first:
+    if processes.first and not trainer.finished():
         write_atomically(out / RUN_FILE, _as_yaml(config))
     return trainer.run()
 
@@ -155,12 +146,7 @@ def _mark(out: Path, config: TrainConfig) -> None:
 
 
 def dry_run_training(config: TrainConfig) -> list[str]:
-    """Prepare the text of a run, which keeps it for later, and describe in lines what training would take.
-
-    Raises:
-        ConfigError: the folder contains a run, and --restart is given.
-        DragomanError: the text or the folder can't be used, or memory is too small for a single sentence.
-    """
+    """Prepare the text of a run, which keeps it for later, and describe in lines what training would take."""
     out, parent = Path(config.out), _load_parent(config)
     refuse_folder_for_run(config)
     resumes = bool(list_states(out))
@@ -195,11 +181,7 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
 
 
 def _load_parent(config: TrainConfig) -> ModelFolder | None:
-    """The model to fine-tune, if there is to be one.
-
-    Raises:
-        DragomanError: it can't be read, or can't become the model that is asked for.
-    """
+    """The model to fine-tune, if there is to be one."""
     if not config.from_:
         return None
     parent = ModelFolder.load(config.from_)

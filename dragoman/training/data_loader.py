@@ -25,22 +25,14 @@ class DataLoader:
     def __init__(
         self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
-        """Load this training text; the vocabulary is for subword dropout.
-
-        Raises:
-            ConfigError: there is no subword dropout for these subwords.
-        """
+        """Load this training text; the vocabulary is for subword dropout, which needs BPE subwords."""
         self._store, self._config, self._processes = store, config, processes
         self._vocabulary = vocabulary if config.text.subword_dropout else None
         merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
         require(merges, "text.subword_dropout needs BPE subwords, and this model has others: set it to 0")
 
     def settle_accumulation(self, progress: Progress) -> str | None:
-        """Fix how many batches make a step when a run starts: at least one for every process.
-
-        Returns:
-            A line to report if that is not the number in the settings.
-        """
+        """Fix how many batches make a step, at least one a process; a line to report if that is not the setting."""
         wanted, size = self._config.optimizer.accumulate, self._processes.size
         progress.accumulate = progress.accumulate or math.ceil(wanted / size) * size
         if progress.accumulate % size:

@@ -34,7 +34,6 @@ class Health:
     """How healthy the translations of a validation text are; shares are 0 to 1."""
 
     sentences: int
-    """Number of translations."""
     forced_accuracy: float
     """Share of the reference's subwords, `</s>` included, that the model finds the most probable when it is shown
     the reference before them (teacher forcing)."""
@@ -46,10 +45,8 @@ class Health:
     chance_accuracy: float
     """free_accuracy of the same translations against the references of other sentences: what any two sentences of
     this language have in common. If free_accuracy is no higher, the source has no influence."""
-    length_ratio: float
-    """Subwords of all translations / subwords of all references."""
-    empty: float
-    """Share of translations without any text."""
+    length_ratio: float  # subwords of all translations / subwords of all references
+    empty: float  # share of translations without any text
     identical: float
     """Share of the most frequent wrong translation among those, not empty, of different sources; 0 if no translation
     occurs twice."""
@@ -60,15 +57,11 @@ class Health:
     """Share of translations that equal their source, although the reference does not."""
     unknown: float
     """Share of translations with `<unk>` or bytes that are not a character, although the reference has none."""
-    gradient_norm: float
-    """Median norm of the gradients since the last validation, before clipping."""
+    gradient_norm: float  # median of the norms since the last validation, before clipping
 
     @property
     def gap(self) -> float:
-        """forced_accuracy - free_accuracy: large if the model goes astray on its own words.
-
-        Order counts only in the first.
-        """
+        """Large if the model goes astray on its own words. Order counts only in the first accuracy."""
         return self.forced_accuracy - self.free_accuracy
 
     def line(self) -> str:
@@ -102,12 +95,7 @@ def examine_translations(
     """Measure the translations of a validation text.
 
     Ids are target subwords; special symbols such as EOS don't count. The two numbers are passed on to Health.
-
-    Raises:
-        ValueError: the arguments are empty or differ in length.
     """
-    if len({len(x) for x in (sources, references, translations, reference_ids, translation_ids)}) != 1 or not sources:
-        raise ValueError("there must be one source, reference and translation for each other, and at least one")
     written, expected = _without_symbols(translation_ids), _without_symbols(reference_ids)
     looping = [_loops(ids) and not _loops(other) for ids, other in zip(written, expected, strict=True)]
     texts = list(zip(sources, references, translations, strict=True))
@@ -192,17 +180,11 @@ class Observation:
     """One validation, as diagnose looks at it."""
 
     step: int
-    """Of the run."""
-    train_loss: float
-    """Mean training loss since the last validation, with dropout and label smoothing, in nats per target subword;
-    nan if unknown."""
-    valid_loss: float
-    """Cross-entropy of the validation text, without smoothing, in nats per target subword."""
-    unigram_loss: float
-    """unigram_loss of the validation text."""
+    train_loss: float  # mean since the last validation, as trained, in nats per target subword; nan if unknown
+    valid_loss: float  # cross-entropy of the validation text, without smoothing, in nats per target subword
+    unigram_loss: float  # unigram_loss of the validation text
     health: Health
-    skipped: int = 0
-    """Steps since the last validation that were skipped because the loss or the gradient was out of bounds."""
+    skipped: int = 0  # steps since the last validation, because the loss or the gradient was out of bounds
 
     @staticmethod
     def restore(state: Mapping[str, Any]) -> Observation:
@@ -218,14 +200,12 @@ def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str 
     getting rarer. No number of steps is built in, nor any loss that a healthy model would have to reach.
 
     Args:
-        observations: all validations of the run so far, in order.
+        observations: all validations of the run so far, in order; at least one.
         warmup_steps: of the learning rate; until then a loss that hardly falls says nothing.
 
     Returns:
         A sentence without a full stop; None if nothing is wrong, or if it is too early to tell.
     """
-    if not observations:
-        return None
     course = _Course(observations, warmup_steps)
     problems = chain(_of_training(course), _of_what_is_written(course), _of_how_it_is_written(course))
     return next(problems, None)

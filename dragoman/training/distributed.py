@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
@@ -40,8 +40,7 @@ class Processes:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    """Number on this machine; chooses the GPU."""
+    local_rank: int = 0  # on this machine; chooses the GPU
 
     @property
     def first(self) -> bool:
@@ -54,11 +53,7 @@ class Processes:
             say(line)
 
     def device(self, chosen: torch.device) -> torch.device:
-        """The device of this process: of several GPUs, the one with its number.
-
-        Raises:
-            DragomanError: all processes would take the same GPU, or there are more processes than GPUs.
-        """
+        """The device of this process: of several GPUs, the one with its number."""
         if self.size == 1 or chosen.type != "cuda":
             return chosen
         if chosen.index is not None:
@@ -104,8 +99,7 @@ class Processes:
     def first_then_all(self, action: Callable[[], _Item]) -> _Item:
         """Run an action in the first process, then in the others, which find on disk what it left there.
 
-        Raises:
-            DragomanError: the action failed in the first process; the others exit silently.
+        If it fails in the first process, the others exit silently.
         """
         failure, result = None, None
         if self.first:
@@ -123,16 +117,13 @@ class Processes:
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """Join the processes that torchrun started, if it did; leave them when the block ends.
-
-    Raises:
-        DragomanError: the other processes can't be reached.
-    """
+    """Join the processes that torchrun started, if it did; leave them when the block ends."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or "RANK" not in os.environ:
         yield Processes()
         return
-    _stop_with_launcher()
+    if sys.platform == "linux":  # a SIGTERM if torchrun is killed; its processes would keep running without it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if local_rank < torch.cuda.device_count():
@@ -149,13 +140,6 @@ def process_group() -> Iterator[Processes]:
         leaving.join(_SECONDS_TO_LEAVE)
         raise
     dist.destroy_process_group()
-
-
-def _stop_with_launcher() -> None:
-    """Ask Linux for a SIGTERM if torchrun is killed; its processes would keep running without it."""
-    if sys.platform.startswith("linux"):
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @contextmanager

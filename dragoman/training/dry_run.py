@@ -45,9 +45,6 @@ def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> No
 
     On a GPU the batch is tried, because a GPU refuses what it can't hold. On a CPU the system would rather kill the
     process, so the need is estimated from a part of the batch first. Batches that have to be cut are reported.
-
-    Raises:
-        DragomanError: memory is too small for a single sentence.
     """
     for batch in batches:
         whole = stepper.piece_tokens
@@ -150,11 +147,11 @@ class SyntheticText:
         self._words = generator.integers(EOS + 1, vocab_size, 1 << 16)
 
     def source(self, index: int) -> NDArray[np.integer]:
-        """Ids of one source sentence, EOS included."""
+        """Ids, EOS included."""
         return self._sentence(index, int(self.source_lengths[index]))
 
     def target(self, index: int) -> NDArray[np.integer]:
-        """Ids of one target sentence, EOS included, BOS not."""
+        """Ids, EOS included, BOS not."""
         return self._sentence(index + 1, int(self.target_lengths[index]))
 
     def _sentence(self, index: int, length: int) -> NDArray[np.integer]:
@@ -166,9 +163,6 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     """Make some steps of a run on a model that nobody keeps, and describe in lines what the run will take.
 
     The shape is that of the run's model, with the sizes of the vocabularies.
-
-    Raises:
-        DragomanError: memory is too small for a single sentence.
     """
     limit_kernel_cache()
     keep_freed_memory()

@@ -22,12 +22,7 @@ def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothin
     """Cross-entropy between the smoothed targets and the predictions, summed over the real positions.
 
     The target distribution is q(v) = (1 - ε) δ(v, target) + ε / V, the smoothing mass spread evenly over the whole
-    vocabulary (Szegedy et al., 2016).
-
-    Args:
-        logits: (…, V).
-        target_output: ids (…), PAD where there is nothing to predict.
-        smoothing: ε_ls, at least 0 and less than 1.
+    vocabulary (Szegedy et al., 2016); logits are (…, V), target_output ids (…), PAD where there is nothing to predict.
 
     Returns:
         The sum of -Σ_v q(v) log p(v), in nats, and the number of real positions to divide it by.
@@ -42,12 +37,6 @@ def label_smoothed_cross_entropy(logits: Tensor, target_output: Tensor, smoothin
 @torch.no_grad()
 def measure(model: Transformer, source: Tensor, target_input: Tensor, target_output: Tensor) -> tuple[Tensor, Tensor]:
     """How well the model predicts each next subword when it is shown the true ones before (teacher forcing).
-
-    Args:
-        model: in evaluation mode.
-        source: ids (B, S).
-        target_input: ids (B, T), beginning with BOS.
-        target_output: ids (B, T), ending in EOS; PAD where there is nothing to predict.
 
     Returns:
         The sum of the cross-entropies over the real positions in nats, without smoothing, and the number of
@@ -81,15 +70,12 @@ class TrainingObjective(nn.Module):
         self.smoothing, self.r_drop = smoothing, r_drop
 
     def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
-        """The sum of the losses over the real positions.
+        """The sum of the losses over the real positions, in nats: a float32 scalar.
 
         Args:
             source: ids (B, S).
             target_input: ids (B, T), beginning with BOS.
             target_output: ids (B, T), ending in EOS; PAD where there is nothing to predict.
-
-        Returns:
-            A float32 scalar, in nats.
         """
         if self.r_drop:
             source, target_input, target_output = (ids.repeat(2, 1) for ids in (source, target_input, target_output))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,11 @@ class Recorder:
     """Records a run's numbers in its folder and shows them: on a terminal as a live display, otherwise as lines."""
 
     def __init__(self, folder: Path | None, step: int = 0, validated: bool = False) -> None:
-        """Open the records, and remove from them what a resumed run will do again.
+        """Open the records of the run in a folder; None records and shows nothing.
 
-        Args:
-            folder: of the run; None records and shows nothing, for all processes except the first.
-            step: the last step of the run so far.
-            validated: whether the validation of that step is done.
+        What a run that resumes after this step will do again is removed: later steps, and its validation if not done.
         """
-        self._folder = folder
+        self._folder, self._live = folder, False
         if folder is None:
             return
         self._path = folder / METRICS_FILE
@@ -55,17 +53,15 @@ class Recorder:
         self._report_sometimes = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
 
     def __enter__(self) -> Recorder:
-        if self._folder and self._live:
-            with _on_terminal():
-                self._progress.start()
+        if self._live:
+            self._display(self._progress.start)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._folder is None:
             return
         if self._live:
-            with _on_terminal():
-                self._progress.stop()
+            self._display(self._progress.stop)
         for file in (self._metrics, self._tensorboard):
             with suppress(OSError):  # every record was flushed when it was written
                 file.close()
@@ -82,33 +78,32 @@ class Recorder:
 
     def show(self, step: int, status: str, done: float) -> None:
         """Show a step, and which part of the run is done (0 to 1; 0 if the run has no limit)."""
-        if self._folder is None:
-            return
         if self._live:
-            with _on_terminal():
-                self._progress.update(self._task, description=f"step {step:,}", status=status, completed=done)
-        else:
+            update = partial(self._progress.update, self._task, completed=done)
+            self._display(partial(update, description=f"step {step:,}", status=status))
+        elif self._folder:
             self._report_sometimes(f"step {step:,}  {status}")
 
     def say(self, line: str) -> None:
         """Print one line on stderr."""
-        if self._folder is None:
-            return
         if self._live:
-            with _on_terminal():
-                self._console.print(line, markup=False, emoji=False)
-        else:
+            self._display(partial(self._console.print, line, markup=False, emoji=False))
+        elif self._folder:
             say(line)
+
+    def _display(self, action: Callable[[], None]) -> None:
+        """Do something on the terminal; keep working without a display when it is closed."""
+        try:
+            action()
+        except OSError:
+            silence(sys.stderr)
 
     def _recorded(self) -> Iterator[dict[str, Any]]:
         """The records of the run so far, without lines that a crash left incomplete."""
-        if not self._path.is_file():
-            return
-        for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
-            with suppress(ValueError, RecursionError):
-                record = json.loads(line)
-                if isinstance(record, dict) and isinstance(record.get("step"), int):
-                    yield record
+        if self._path.is_file():
+            for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
+                with suppress(ValueError):
+                    yield json.loads(line)
 
     def _write_events(self, record: Mapping[str, Any]) -> None:
         for tag, value in record.items():
@@ -129,12 +124,3 @@ def _is_kept(record: Mapping[str, Any], step: int, validated: bool) -> bool:
     """Whether a record is from before the point at which the run resumes."""
     repeated = not validated and any(tag.startswith(_OF_VALIDATION) for tag in record)
     return bool(record["step"] < step or (record["step"] == step and not repeated))
-
-
-@contextmanager
-def _on_terminal() -> Iterator[None]:
-    """Keep working without a display when the terminal is closed."""
-    try:
-        yield
-    except OSError:
-        silence(sys.stderr)

@@ -18,13 +18,8 @@ def learning_rate(config: OptimizerConfig, d_model: int, step: int, progress: fl
     The paper's schedule is d_model^-0.5 · min(step^-0.5, step · warmup^-1.5) (equation 3), times lr_scale. The others
     also warm up linearly. "inverse-sqrt" reaches peak_lr at the end of the warm-up and then falls with the inverse
     square root of the step. "linear" and "cosine" fall from peak_lr at the first step to zero at the end of the run;
-    during the warm-up that is multiplied by step / warmup_steps.
-
-    Args:
-        config: the schedule.
-        d_model: width of the model; only the paper's schedule uses it.
-        step: number of the step, from 1.
-        progress: how much of the run is done, from 0 to 1; only linear and cosine use it.
+    during the warm-up that is multiplied by step / warmup_steps. Steps count from 1; progress is the part of the run
+    that is done, from 0 to 1.
     """
     if config.schedule == "paper":
         rise = step / math.pow(config.warmup_steps, 1.5)
@@ -70,11 +65,7 @@ class MovingAverage:
             torch._foreach_lerp_(self.average, self._weights, 1 - min(self._decay, (1 + step) / (10 + step)))
 
     def restore(self, average: Sequence[Tensor]) -> None:
-        """Resume with the average of a saved run; if that kept none, start from the model's current weights.
-
-        Raises:
-            ValueError: it belongs to another model.
-        """
+        """Resume with the average of a saved run; if that kept none, start from the model's current weights."""
         if self.average:
             for own, saved in zip(self.average, average or self._weights, strict=True):
                 own.copy_(saved)

@@ -44,42 +44,25 @@ class Progress:
 
     step: int = 0
     epoch: int = 0
-    batch: int = 0
-    """Batches of this epoch already seen."""
-    part_of_epoch: float = 0.0
-    """The same as a part of the epoch, 0 to 1."""
-    accumulate: int = 0
-    """Batches whose gradients make one step, over all processes; settled when the run starts."""
-    piece_tokens: int = 0
-    """Batches of more padded tokens are computed in pieces, because memory is short; 0: never."""
-    tokens: int = 0
-    """Target tokens seen."""
-    seconds: float = 0.0
-    """Time spent training and validating."""
-    best_score: float = -math.inf
-    """Highest value of the metric (the loss counts negatively)."""
-    best_loss: float = math.inf
-    """Validation loss of the same model; decides between equal scores, such as an early model's BLEU of 0."""
-    lowest_loss: float = math.inf
-    """Lowest validation loss of all."""
+    batch: int = 0  # batches of this epoch already seen
+    part_of_epoch: float = 0.0  # the same, 0 to 1
+    accumulate: int = 0  # batches whose gradients make one step, over all processes; settled when the run starts
+    piece_tokens: int = 0  # batches of more padded tokens are computed in pieces; 0: never
+    tokens: int = 0  # target tokens seen
+    seconds: float = 0.0  # spent training and validating
+    best_score: float = -math.inf  # highest value of the metric (the loss counts negatively)
+    best_loss: float = math.inf  # validation loss of the same model; decides between equal scores
+    lowest_loss: float = math.inf  # lowest validation loss of all
     best_step: int = 0
-    stale: int = 0
-    """Validations since the best one."""
-    validated: int = -1
-    """Step of the last validation; -1 before the first."""
-    skipped: int = 0
-    """Steps skipped because the loss or the gradient was out of bounds."""
+    stale: int = 0  # validations since the best one
+    validated: int = -1  # step of the last validation; -1 before the first
+    skipped: int = 0  # steps, because the loss or the gradient was out of bounds
     skipped_in_a_row: int = 0
-    skipped_since: int = 0
-    """Steps skipped since the last validation."""
-    start_loss: float = 0.0
-    """Training loss of the first step."""
-    losses: list[float] = field(default_factory=list)
-    """Training loss of each step since the last validation, in nats per target token, smoothed as in training."""
-    norms: list[float] = field(default_factory=list)
-    """Norm of the gradient of each of these steps."""
-    changes: list[str] = field(default_factory=list)
-    """What changed while the run was stopped, in words."""
+    skipped_since: int = 0  # since the last validation
+    start_loss: float = 0.0  # training loss of the first step
+    losses: list[float] = field(default_factory=list)  # training loss of each step since the last validation
+    norms: list[float] = field(default_factory=list)  # of the gradients of these steps
+    changes: list[str] = field(default_factory=list)  # while the run was stopped, in words
     finished: bool = False
 
     @property
@@ -97,7 +80,6 @@ class Progress:
         self.stale, self.validated, self.finished = 0, -1, False
 
     def count_validation(self, loss: float, better: bool) -> None:
-        """Note a validation of this step, its loss, and whether its model is the best so far."""
         self.validated = self.step
         if better:
             self.best_step, self.stale = self.step, 0
@@ -109,10 +91,7 @@ class Progress:
         self.losses, self.norms, self.skipped_since = [], [], 0
 
     def apply_changes(self, before: dict[str, Any], config: TrainConfig, new_text: bool, new_valid: bool) -> None:
-        """Forget what is meaningless with the settings, the training and the validation text that the run resumes with.
-
-        before is asdict of the TrainConfig until now.
-        """
+        """Forget what is meaningless with the present settings and texts; before is asdict of the last TrainConfig."""
         changed = {change.split(" was ")[0] for change in differences(before, asdict(config))}
         groups = {name.split(".")[0] for name in changed}
         if new_text or {"seed", "text", "clean"} & groups or "optimizer.batch_tokens" in changed:
@@ -127,11 +106,9 @@ class Progress:
         return max(self._parts(config).values(), default=0.0)
 
     def reached(self, config: TrainConfig) -> list[str]:
-        """The settings whose limit the run has reached."""
         return [name for name, part in self._parts(config).items() if part >= 1.0]
 
     def _parts(self, config: TrainConfig) -> dict[str, float]:
-        """Part of the run that is done, by each limit."""
         done = {
             "max_steps": float(self.step),
             "max_minutes": self.seconds / 60,
@@ -150,21 +127,15 @@ class Outcome:
 
     reason: Literal["limit", "patience", "interrupted", "already finished"]
     progress: Progress
-    scores: dict[str, float]
-    """Of the kept model, on the validation text; empty if the run was interrupted."""
-    signal: int = 0
-    """The signal that interrupted the run, or arrived while it was finishing."""
+    scores: dict[str, float]  # of the kept model, on the validation text; empty if the run was interrupted
+    signal: int = 0  # that interrupted the run, or arrived while it was finishing
 
 
 # ---- saved states
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Write the state of a run: tensors, numbers, strings, lists and dicts.
-
-    Raises:
-        DragomanError: it can't be written; the previous state is intact.
-    """
+    """Write the state of a run: tensors, numbers, strings, lists and dicts. If that fails, the one before is intact."""
     place = folder / CHECKPOINTS
     make_folder(place)
     before = list_states(folder)
@@ -186,16 +157,17 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
     """Load the newest intact state of a run, and report those that are damaged; None if nothing was saved.
 
     Raises:
-        DragomanError: all of them are damaged.
-        UnreadableError: the newest can't be read now.
+        UnreadableError: the newest can't be read now, but may be intact.
     """
     states = list_states(folder)
     for path in reversed(states):
         try:
-            return _load(path)
+            if _digest(path) != path.stem.split("-")[2]:
+                raise ValueError
+            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            return state
         except Exception as error:  # torch.load may raise anything
-            gone = isinstance(error, FileNotFoundError | IsADirectoryError)
-            if is_out_of_memory(error) or (isinstance(error, OSError) and not gone):
+            if is_out_of_memory(error) or isinstance(error, OSError):
                 reason = "out of memory" if is_out_of_memory(error) else getattr(error, "strerror", None) or error
                 raise UnreadableError(f"{path}: can't be read ({reason}); what was saved is still there") from None
             report(f"{path}: damaged; resuming from the state before it")
@@ -221,26 +193,14 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def _load(path: Path) -> dict[str, Any]:
-    if _digest(path) != path.stem.split("-")[2]:
-        raise ValueError("its checksum differs")
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    if not isinstance(state, dict):
-        raise ValueError("not a state")
-    return state
-
-
 # ---- resuming
 
 
 def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
-    """List in words what a run resumes with that it did not start with, where that makes a different model.
+    """List in words what makes a different model than the run would have become; refuse what was not accepted.
 
     A higher limit does so if the schedule falls towards the end of the run. The identity is ModelFolder.identity of the
     requested model, text the fingerprint of its training text.
-
-    Raises:
-        DragomanError: this is not the saved run, and the changes are not accepted.
     """
     if state["identity"] != identity:
         raise DragomanError(
@@ -270,11 +230,7 @@ def settings_digest(config: TrainConfig) -> str:
 
 @contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; the system releases it when the process ends, for whatever reason.
-
-    Raises:
-        DragomanError: another process holds it.
-    """
+    """Hold a run's folder; the system releases it when the process ends, for whatever reason."""
     make_folder(folder)
     lock = filelock.FileLock(folder / LOCK_FILE)
     try:

@@ -20,12 +20,9 @@ class StopRequest:
     """
 
     def __init__(self, notify: Callable[[], None] = lambda: None, echo_seconds: float = 0.0) -> None:
-        """Prepare to listen.
+        """Call notify at the first signal, and take a second one within echo_seconds for the same.
 
-        Args:
-            notify: called at the first signal, because the current step may take long.
-            echo_seconds: a second signal within this time counts as the first one; torchrun repeats to its processes
-                what the terminal has already sent them.
+        The current step may take long. torchrun repeats to its processes what the terminal has already sent them.
         """
         self._notify, self._echo_seconds = notify, echo_seconds
         self.signal = 0

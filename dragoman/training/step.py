@@ -33,12 +33,9 @@ from dragoman.training.optimizer import MovingAverage, build_optimizer
 class StepBatches:
     """What one process computes in a step."""
 
-    batches: list[tuple[int, Batch]]
-    """Its batches, each with its random seed; empty if there are more processes than batches."""
-    num_tokens: int
-    """Target tokens of the whole step, over all processes."""
-    filler: Batch | None = None
-    """Any batch, with which a process without batches takes part in the exchange of gradients."""
+    batches: list[tuple[int, Batch]]  # each with its random seed; empty if there are more processes than batches
+    num_tokens: int  # target tokens of the whole step, over all processes
+    filler: Batch | None = None  # with which a process without batches takes part in the exchange of gradients
 
 
 class Stepper:
@@ -62,11 +59,7 @@ class Stepper:
                 self._parallel = DistributedDataParallel(self._objective, ids, broadcast_buffers=False)
 
     def restore(self, optimizer: dict[str, Any]) -> None:
-        """Restore Adam's moments; its settings come from the current config.
-
-        Raises:
-            ValueError: they belong to another model.
-        """
+        """Restore Adam's moments; its settings come from the current config."""
         groups = zip(self.optimizer.param_groups, optimizer["param_groups"], strict=True)
         own = [group | {"params": saved["params"]} for group, saved in groups]
         self.optimizer.load_state_dict(optimizer | {"param_groups": own})
@@ -79,9 +72,6 @@ class Stepper:
         Returns:
             This process's part of the loss, in nats per target token of the whole step; and the norm of the whole
             gradient before clipping, the same in every process.
-
-        Raises:
-            DragomanError: memory is too small for a single sentence, or another process is gone.
         """
         self._model.train()
         loss: Tensor | None = None
@@ -109,15 +99,11 @@ class Stepper:
         self.drop_gradients()
 
     def drop_gradients(self) -> None:
-        """Drop the gradients."""
+        """Forget a step that is not to be applied."""
         self.optimizer.zero_grad(set_to_none=True)
 
     def try_batch(self, batch: Batch) -> None:
-        """Compute the gradient of one batch and drop it, with memory reserved for Adam's moments.
-
-        Raises:
-            RuntimeError: out of memory (is_out_of_memory).
-        """
+        """Compute the gradient of one batch and drop it, with memory reserved for Adam's moments."""
         self._model.train()
         fresh = not self.optimizer.state
         reserved = [torch.empty_like(p) for p in self._model.parameters() for _ in range(2)] if fresh else []
@@ -165,11 +151,7 @@ class Stepper:
 
 
 def halved(tokens: int, longest: int) -> int:
-    """Half a budget of padded tokens, but at least one sentence of the longest length.
-
-    Raises:
-        DragomanError: the budget is not more than that already.
-    """
+    """Half a budget of padded tokens, but at least one sentence of the longest length; refuses to go below that."""
     if tokens <= longest:
         raise DragomanError(
             f"out of memory on a single sentence of {longest:,} subwords: choose a smaller model or vocabulary, or "

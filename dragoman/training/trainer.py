@@ -1,7 +1,6 @@
 """The training loop (section 5): steps, validations, the best model kept, and a state from which a run resumes exactly.
 
-One step of training: `Trainer.run` takes the batches from `DataLoader.steps` and passes them to `_train_step`, which
-calls `Stepper.gradients` and `Stepper.apply`.
+Trainer.run takes the batches from DataLoader.steps to _train_step, which calls Stepper.gradients and Stepper.apply.
 """
 
 from __future__ import annotations
@@ -71,13 +70,7 @@ class Trainer:
         validate: Validate,
         processes: Processes = Processes(),  # noqa: B008 (a frozen value)
     ) -> None:
-        """Set up a run, or resume the one in config.out; the folder's model is on the device to train on.
-
-        Several processes have a Trainer each.
-
-        Raises:
-            DragomanError: the saved state is damaged, or belongs to a run with other settings, text or model.
-        """
+        """Set up a run, or resume the one in config.out; the folder's model is on the device to train on."""
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out, self.model = Path(config.out), folder.model
         self.recorder = Recorder(None)
@@ -205,14 +198,11 @@ class Trainer:
         progress.skipped, progress.skipped_in_a_row = progress.skipped + 1, progress.skipped_in_a_row + 1
         progress.skipped_since += 1
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
-            optimizer, best = self.config.optimizer, f"the best model so far is in {self.out}"
-            name = "lr_scale" if optimizer.schedule == "paper" else "peak_lr"
+            option = "lr-scale" if self.config.optimizer.schedule == "paper" else "peak-lr"
             raise DragomanError(
                 f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row (step "
                 f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): start again with --restart and a lower "
-                f"--optimizer.{name.replace('_', '-')} than {getattr(optimizer, name):g}, or with more "
-                f"--optimizer.warmup-steps than {optimizer.warmup_steps:,}; "
-                f"{best if self._kept_scores else 'no model was good enough to keep'}"
+                f"--optimizer.{option}, or with more --optimizer.warmup-steps"
             )
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
@@ -288,7 +278,7 @@ class Trainer:
             self.folder.save(self.out)
 
     def _finish(self) -> None:
-        """Let the average of the last checkpoints compete with the best one (section 6.1), and describe the run."""
+        """Let the average of the last checkpoints compete with the best one (section 6.1)."""
         if self.progress.step != self.progress.validated:
             self._validate()
         checkpoints = self.processes.broadcast(learned_checkpoints(self.out)[-self.config.validation.keep_last :])

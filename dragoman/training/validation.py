@@ -30,17 +30,14 @@ _SAMPLES, _SAMPLE_LENGTH = 3, 200  # translations shown at each validation, and 
 class Validation:
     """A model's scores on the validation text, and its translations of it."""
 
-    scores: dict[str, float]
-    """bleu and chrf, 0 to 100; from Validator.measure also loss, in nats per target token, without smoothing."""
+    scores: dict[str, float]  # bleu and chrf, 0 to 100; from Validator.measure also loss, in nats per target token
     signatures: dict[str, str]
     sources: Sequence[str] = ()
     references: Sequence[str] = ()
     translations: Sequence[str] = ()
     reference_ids: Sequence[Sequence[int]] = ()
-    """Target subwords of each reference."""
     translation_ids: Sequence[Sequence[int]] = ()
-    accuracy: float = math.nan
-    """Share of the target tokens that are the most probable ones under teacher forcing."""
+    accuracy: float = math.nan  # share of the target tokens that are the most probable ones under teacher forcing
 
 
 Validate = Callable[[Transformer, bool], Validation]
@@ -58,7 +55,6 @@ class Validator:
         self._store, self._batch_tokens, self._bf16 = store, batch_tokens, bf16
         self._validate, self._processes = validate, processes
         self.observations: list[Observation] = []
-        """What examine saw so far."""
 
     def measure(self, model: Transformer) -> Validation:
         """Translate with a model, and score its translations and its predictions."""

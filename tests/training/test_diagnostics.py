@@ -42,8 +42,7 @@ def spread(health: Health, **values: Sequence[float]) -> list[Health]:
 # ---------------------------------------------------------------------------------------------- nothing to say
 
 
-def test_nothing_is_said_of_a_healthy_run_or_of_none() -> None:
-    assert diagnose([]) is None
+def test_nothing_is_said_of_a_healthy_run() -> None:
     assert said(observe(FALLING)) == [None] * 6
     assert said(observe(STALLED)) == [None] * 6
 

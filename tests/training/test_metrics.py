@@ -29,7 +29,7 @@ def recorded(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / METRICS_FILE).read_text().splitlines()]
 
 
-@pytest.mark.parametrize("rest", ['{"step": 3, "train/lo', "\x00\x00\x00", "7"])
+@pytest.mark.parametrize("rest", ['{"step": 3, "train/lo', "\x00\x00\x00"])
 def test_a_half_written_last_line_is_dropped(rest: str, tmp_path: Path) -> None:
     record_steps(tmp_path, range(1, 3))
     with (tmp_path / METRICS_FILE).open("a") as file:
