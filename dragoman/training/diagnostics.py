@@ -1,7 +1,6 @@
 """How healthy the translations of a validation text are, and in words what is wrong with a run and how to cure it.
 
-A validation loss is measured with the model shown the reference, so it can't see a decoder that ignores the source,
-repeats itself, copies, stops too early or writes nothing. These measures look at the translations themselves.
+A validation loss, with the model shown the reference, can't see a decoder that ignores the source or repeats itself.
 """
 
 from __future__ import annotations

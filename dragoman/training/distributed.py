@@ -1,7 +1,6 @@
 """The processes of one run: a single one, or several that torchrun started (data parallelism).
 
-Each process computes its own batches of a step. DistributedDataParallel sums the gradients; `Processes` exchanges
-everything else. There is nothing to configure: torchrun sets RANK, WORLD_SIZE and LOCAL_RANK.
+DistributedDataParallel sums the gradients; `Processes` exchanges everything else.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,22 +78,22 @@ class Recorder:
     def show(self, step: int, status: str, done: float) -> None:
         """Show a step, and which part of the run is done (0 to 1; 0 if the run has no limit)."""
         if self._live:
-            update = partial(self._progress.update, self._task, completed=done)
-            self._display(partial(update, description=f"step {step:,}", status=status))
+            shown = {"description": f"step {step:,}", "status": status, "completed": done}
+            self._display(self._progress.update, self._task, **shown)
         elif self._folder:
             self._report_sometimes(f"step {step:,}  {status}")
 
     def say(self, line: str) -> None:
         """Print one line on stderr."""
         if self._live:
-            self._display(partial(self._console.print, line, markup=False, emoji=False))
+            self._display(self._console.print, line, markup=False, emoji=False)
         elif self._folder:
             say(line)
 
-    def _display(self, action: Callable[[], None]) -> None:
+    def _display(self, action: Callable[..., None], *given: Any, **settings: Any) -> None:
         """Do something on the terminal; keep working without a display when it is closed."""
         try:
-            action()
+            action(*given, **settings)
         except OSError:
             silence(sys.stderr)
 

@@ -32,12 +32,7 @@ from dragoman.checkpoint import (
     with_plain_keys,
 )
 from dragoman.config import DragomanError, TrainConfig, UnreadableError
-from dragoman.runtime.allocator import (
-    give_back_memory,
-    is_out_of_memory,
-    keep_freed_memory,
-    limit_kernel_cache,
-)
+from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory, limit_kernel_cache
 from dragoman.runtime.device import describe_device, describe_precision, use_bf16
 from dragoman.text.preprocess import PreparedText
 from dragoman.training.data_loader import DataLoader
@@ -150,7 +145,7 @@ class Trainer:
             self._save_state()  # from now on there is a run to resume
 
     def _describe_memory(self) -> str:
-        """What batches have to fit into; a run that resumes on another device tries them again."""
+        """What batches have to fit into; a run that resumes elsewhere tries them again."""
         return f"{self.config.optimizer.batch_tokens} tokens, {describe_device(self.stepper.device)}"
 
     # ---- steps
@@ -195,7 +190,8 @@ class Trainer:
     def _skip_step(self, loss: float, norm: float) -> None:
         self.stepper.drop_gradients()
         progress = self.progress
-        progress.skipped, progress.skipped_in_a_row = progress.skipped + 1, progress.skipped_in_a_row + 1
+        progress.skipped += 1
+        progress.skipped_in_a_row += 1
         progress.skipped_since += 1
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
             option = "lr-scale" if self.config.optimizer.schedule == "paper" else "peak-lr"
@@ -338,7 +334,7 @@ class Trainer:
             self._restore(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if is_out_of_memory(error):
-                raise DragomanError(f"{self.out}: not enough memory to resume the run; free some memory") from None
+                raise
             raise DragomanError(
                 f"{self.out}: contains a run of another version of Dragoman; choose another --out, or start again with "
                 f"--restart"

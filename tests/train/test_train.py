@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from dragoman import train as train_module
 from dragoman.cli.main import main
 from tests.training.small_runs import records, same, write_corpus
 
-from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, facts_of, kept, settings_of
+from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, kept, settings_of
 
 # ---- settings
 
@@ -170,13 +169,3 @@ def test_the_same_text_under_another_name_and_date_is_the_same(begun: Path, run:
         path.rename(begun / f"train{path.suffix}")
     assert run(begun, straight, "--max-steps", 6).code == 0
     assert records(straight, "train/") == records(begun / "run", "train/")
-
-
-def test_what_is_known_of_the_text_is_written_down(text: Path, parent: Path) -> None:
-    facts = facts_of(parent)
-    assert facts["training_pairs"] == 320
-    assert facts["seed"] == 1
-    assert len(facts["training_text_sha256"]) == 64
-    store = json.loads((parent / "data" / "train" / "store.json").read_text())["report"]
-    assert facts["training_text_sha256"] == store["fingerprint"]
-    assert 1 < facts["longest_training_side"] <= 40

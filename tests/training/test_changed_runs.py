@@ -81,16 +81,6 @@ def test_by_another_validation_text_the_best_model_is_found_anew(folder: Path) -
     assert again.progress.best_score == -math.inf
 
 
-def test_what_is_known_of_the_text_is_what_the_run_goes_on_with(folder: Path) -> None:
-    trainer = accepting(folder)
-    trainer.folder = trainer.folder.with_facts({"training_pairs": 100})
-    trainer._save_state()
-    grown = make(trainer.config).folder.with_facts({"training_pairs": 200})
-    facts = Trainer(trainer.config, grown, trainer.text, trainer.validator._validate).folder.direction.facts
-    assert facts["training_pairs"] == 200
-    assert facts["steps"] == trainer.folder.direction.facts["steps"]
-
-
 def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epoch(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,9 +78,7 @@ def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, roo
     room_for(room)
     (line,) = fit_batches(stepper, batch)
     assert max(12, room // 2) <= stepper.piece_tokens
-    assert all(piece.padded_tokens <= room for piece in batch.pieces(stepper.piece_tokens))
-    assert "480 padded tokens" in line
-    assert f"pieces of {stepper.piece_tokens:,}," in line
+    assert f"480 padded tokens: they are computed in pieces of {stepper.piece_tokens:,}," in line
     said: list[str] = []
     stepper.gradients(share(batch), said.append)
     assert said == []  # memory does not run out any more
@@ -115,27 +113,15 @@ def bytes_of(stepper: Stepper, batch: Batch) -> int:
 
 
 @pytest.mark.parametrize("share_of_need", [0.9, 0.1])
-def test_where_the_system_has_little_memory_pieces_take_no_more(
+def test_where_the_system_has_little_memory_pieces_take_no_more_and_the_whole_is_not_tried(
     share_of_need: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = square(160, 12)
-    weights = bytes_of(make_stepper(), square(1, 4)) - (
-        bytes_of(make_stepper(), square(2, 4)) - bytes_of(make_stepper(), square(1, 4))
-    )
-    need = bytes_of(make_stepper(), batch) - weights
-    available = int(share_of_need * need)
-    monkeypatch.setattr(dry_run_module, "available_memory", lambda: available)
-    stepper = make_stepper()
-    (line,) = fit_batches(stepper, batch)
-    assert "not enough memory" in line
-    piece = batch.pieces(stepper.piece_tokens)[0]
-    assert 1.4 * (bytes_of(make_stepper(), piece) - weights) <= available
-    assert 4 * (bytes_of(make_stepper(), piece) - weights) >= available  # not much smaller than they must be
-
-
-def test_the_need_is_estimated_before_the_whole_batch_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a CPU, trying what does not fit may end the process.
-    monkeypatch.setattr(dry_run_module, "available_memory", lambda: MIB // 4)
+    batch = square(160, 12)
+    one, two = (bytes_of(make_stepper(), square(rows, 4)) for rows in (1, 2))
+    weights = 2 * one - two
+    available = int(share_of_need * (bytes_of(make_stepper(), batch) - weights))
+    monkeypatch.setattr(dry_run_module, "available_memory", lambda: available)
     sizes: list[int] = []
     try_batch = Stepper.try_batch
 
@@ -143,10 +129,14 @@ def test_the_need_is_estimated_before_the_whole_batch_is_tried(monkeypatch: pyte
         sizes.append(batch.padded_tokens)
         try_batch(self, batch)
 
-    monkeypatch.setattr(Stepper, "try_batch", remember)
-    stepper = make_stepper()
-    fit_batches(stepper, square(160, 12))
-    assert max(sizes) <= max(stepper.piece_tokens, 160 * 12 // 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "try_batch", remember)
+        stepper = make_stepper()
+        (line,) = fit_batches(stepper, batch)
+    assert "not enough memory" in line
+    assert max(sizes) <= max(stepper.piece_tokens, batch.padded_tokens // 8)
+    need = bytes_of(make_stepper(), batch.pieces(stepper.piece_tokens)[0]) - weights
+    assert 1.4 * need <= available <= 4 * need  # not much smaller than they must be
 
 
 # ---- how much there is

@@ -155,44 +155,36 @@ def test_the_seeds_of_batches_differ_between_batches_epochs_and_runs() -> None:
 # ---- memory
 
 
-def padded_tokens(source: Tensor, target: Tensor) -> int:
-    return len(source) * max(source.size(1), target.size(1))
+def shorten_memory(patch: pytest.MonkeyPatch, room: int, error: Exception, where: str = "forward") -> list[Exception]:
+    """Let objectives fail on batches of more padded tokens than there is room for; the list grows with each failure."""
+    failures: list[Exception] = []
+    forward, encode = TrainingObjective.forward, step_module.Transformer.encode
 
+    def fail(*gradient: object) -> None:
+        failures.append(error)
+        raise error
 
-class ShortMemory:
-    """Objectives fail with an error as soon as a batch has more padded tokens than there is room for."""
+    def checked_forward(objective: TrainingObjective, *ids: Tensor) -> Tensor:
+        if len(ids[0]) * max(ids[0].size(1), ids[2].size(1)) <= room:
+            return forward(objective, *ids)
+        if where == "forward":
+            fail()
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(step_module.Transformer, "encode", checked_encode)
+            return forward(objective, *ids)
 
-    def __init__(self, patch: pytest.MonkeyPatch, room: int, error: Exception, where: str) -> None:
-        self.failures = 0
-        forward = TrainingObjective.forward
-        encode = step_module.Transformer.encode
+    def checked_encode(model: Any, *inputs: Any) -> Tensor:
+        memory = encode(model, *inputs)
+        memory.register_hook(fail)  # the decoder has its gradients by then, the encoder has none
+        return memory
 
-        def fail(*gradient: object) -> None:
-            self.failures += 1
-            raise error
-
-        def checked_forward(objective: TrainingObjective, *ids: Tensor) -> Tensor:
-            self.full = padded_tokens(ids[0], ids[2]) > room
-            if self.full and where == "forward":
-                fail()
-            loss = forward(objective, *ids)
-            if self.full and where == "after forward":
-                fail()
-            return loss
-
-        def checked_encode(model: Any, *inputs: Any) -> Tensor:
-            memory = encode(model, *inputs)
-            if self.full and where == "backward":  # the decoder has its gradients by then, the encoder has none
-                memory.register_hook(fail)
-            return memory
-
-        patch.setattr(TrainingObjective, "forward", checked_forward)
-        patch.setattr(step_module.Transformer, "encode", checked_encode)
+    patch.setattr(TrainingObjective, "forward", checked_forward)
+    return failures
 
 
 @pytest.mark.parametrize(
     ("room", "where", "error"),
-    [(8, "forward", OUT_OF_MEMORY[0]), (50, "after forward", OUT_OF_MEMORY[1]), (8, "backward", OUT_OF_MEMORY[1])],
+    [(50, "forward", OUT_OF_MEMORY[0]), (8, "backward", OUT_OF_MEMORY[1])],
 )
 def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_again(
     room: int, where: str, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -200,31 +192,29 @@ def test_where_memory_runs_out_the_gradient_is_the_same_and_it_does_not_run_out_
     batches = [random_batch(LENGTHS[:2]), random_batch(LENGTHS, seed=1), random_batch(LENGTHS[2:5], seed=2)]
     loss, norm, expected, _ = step(make_stepper(dropout=0.0), *batches)
     stepper = make_stepper(dropout=0.0)
-    memory = ShortMemory(monkeypatch, room, error, where)
+    failures = shorten_memory(monkeypatch, room, error, where)
     found_loss, found_norm, found, said = step(stepper, *batches)
-    assert memory.failures >= 1
+    assert failures
     assert (found_loss, found_norm) == pytest.approx((loss, norm), rel=1e-6)
     assert_close(found, expected)
     pieces = [piece for batch in batches for piece in batch.pieces(stepper.piece_tokens)]
     assert max(piece.padded_tokens for piece in pieces) <= room
     assert f"{stepper.piece_tokens:,} tokens" in said[-1]
-    assert len(said) == memory.failures  # once for each time that the pieces became smaller
-    failures = memory.failures
-    _, _, again, said = step(stepper, *batches)
-    assert_close(again, expected)
-    assert memory.failures == failures
-    assert said == []
+    assert len(said) == len(failures)  # once for each time that the pieces became smaller
+    failures.clear()
+    assert_close(step(stepper, *batches)[2], expected)
+    assert failures == []
 
 
 def test_a_single_sentence_that_does_not_fit_is_an_error_with_a_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     stepper = make_stepper()
-    ShortMemory(monkeypatch, 7, OUT_OF_MEMORY[0], "forward")
+    shorten_memory(monkeypatch, 7, OUT_OF_MEMORY[0])
     with pytest.raises(DragomanError, match=r"single sentence of 8 subwords: choose a smaller model"):
         step(stepper, random_batch(LENGTHS))
 
 
 def test_other_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    ShortMemory(monkeypatch, 7, RuntimeError("mat1 and mat2 shapes cannot be multiplied"), "forward")
+    shorten_memory(monkeypatch, 7, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         step(make_stepper(), random_batch(LENGTHS))
 
@@ -233,7 +223,7 @@ def test_among_several_processes_no_one_starts_a_step_anew(monkeypatch: pytest.M
     # The others may already wait for the gradients of the attempt that failed.
     stepper = make_stepper()
     monkeypatch.setattr(stepper, "_parallel", stepper._objective)
-    ShortMemory(monkeypatch, 40, OUT_OF_MEMORY[0], "forward")
+    shorten_memory(monkeypatch, 40, OUT_OF_MEMORY[0])
     with pytest.raises(DragomanError, match=r"80 padded tokens: lower optimizer\.batch_tokens"):
         step(stepper, random_batch(LENGTHS))
 
