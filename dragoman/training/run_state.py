@@ -80,6 +80,7 @@ class Progress:
         self.stale, self.validated, self.finished = 0, -1, False
 
     def count_validation(self, loss: float, better: bool) -> None:
+        """Note a validation of this step, and whether its model is the best so far."""
         self.validated = self.step
         if better:
             self.best_step, self.stale = self.step, 0
@@ -106,6 +107,7 @@ class Progress:
         return max(self._parts(config).values(), default=0.0)
 
     def reached(self, config: TrainConfig) -> list[str]:
+        """The settings whose limit the run has reached."""
         return [name for name, part in self._parts(config).items() if part >= 1.0]
 
     def _parts(self, config: TrainConfig) -> dict[str, float]:
