@@ -85,10 +85,3 @@ def train(text: Path, out: Path, *more: object) -> list[str]:
     """The arguments of a very small training run: four steps, two validations."""
     arguments = ["train", "--source", "en", "--target", "de", "--train", text / "train", "--valid", text / "valid"]
     return list(map(str, [*arguments, "--out", out, *TINY, "--max_steps", 4, "--validation.every", 2, *more]))
-
-
-def settings(folder: Path, yaml: str) -> Path:
-    """A file of settings."""
-    path = folder / "settings.yaml"
-    path.write_text(yaml)
-    return path

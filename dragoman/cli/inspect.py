@@ -12,7 +12,6 @@ from dragoman.exported import files_of_model
 from dragoman.figures.gallery import save_attention, save_gallery
 from dragoman.inference.translator import Translator
 from dragoman.inspection import evidence
-from dragoman.inspection.record import Inspection
 from dragoman.inspection.terminal import render_text
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device, use_bf16
@@ -27,7 +26,15 @@ def inspect(config: InspectConfig) -> int:
     prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, files_of_model(Path(config.folder)))
     if config.png:
         make_folder(Path(config.png))
-    inspection = _inspected(config)
+    device = choose_device(config.device)
+    translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
+    inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
+    subwords, longest = len(inspection.source_pieces), translator.longest_source
+    if config.long == "split" and subwords > longest:
+        say(
+            f"the sentence has {subwords:,} subwords, more than any in training ({longest:,}): translate would split "
+            f"it and translate its parts"
+        )
     if out:
         write_atomically(Path(out), inspection.to_html().encode())
     if config.json:
@@ -41,19 +48,6 @@ def inspect(config: InspectConfig) -> int:
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_text(inspection, shutil.get_terminal_size().columns, color))
     return 0
-
-
-def _inspected(config: InspectConfig) -> Inspection:
-    """Translate as `translate` would, and say where it would not."""
-    device = choose_device(config.device)
-    translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
-    inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
-    if config.long == "split" and len(inspection.source_pieces) > translator.longest_source:
-        say(
-            f"the sentence has {len(inspection.source_pieces):,} subwords, more than any in training "
-            f"({translator.longest_source:,}): translate would split it and translate its parts"
-        )
-    return inspection
 
 
 def figures(config: FiguresConfig) -> int:

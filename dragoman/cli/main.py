@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         silence(sys.stdout)  # its reader has gone, as in `| head`
         return 0
-    except (ImportError, OSError, RuntimeError, MemoryError) as error:
+    except (OSError, RuntimeError, MemoryError) as error:
         if (message := _explanation(error)) is None:
             raise
         return _complain(message, code=1)
@@ -91,9 +90,8 @@ def _run(name: str, *words: str) -> int:
 
 def _explanation(error: Exception) -> str | None:
     """What to tell about a failure of the system; None where it is a fault of Dragoman."""
-    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("dragoman"):
-        return f"the library {error.name} is not installed; install Dragoman again with pip"
-    if _is_out_of_memory(error):
+    allocator = sys.modules.get("dragoman.runtime.allocator")  # only imported with PyTorch
+    if isinstance(error, MemoryError) or (allocator and allocator.is_out_of_memory(error)):
         return "not enough memory; close other programs, raise the limit (ulimit -v), or use smaller batches"
     if isinstance(error, OSError):
         unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "the system"
@@ -101,21 +99,9 @@ def _explanation(error: Exception) -> str | None:
     return None
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-    """Whether memory was too short, also for loading a library: then PyTorch, which could tell, is not there."""
-    if isinstance(error, MemoryError) or "failed to map segment" in str(error):
-        return True
-    if "torch" not in sys.modules or isinstance(error, ImportError):
-        return False
-    return bool(importlib.import_module("dragoman.runtime.allocator").is_out_of_memory(error))
-
-
 @contextmanager
 def _unwinding_on_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise SystemExit, so that no half-written file or folder stays."""
-    if threading.current_thread() is not threading.main_thread():  # where Python can't catch signals
-        yield
-        return
     numbers = {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}  # Windows has no SIGHUP
     caught = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores it
     before = {number: signal.signal(number, lambda number, frame: sys.exit(128 + number)) for number in caught}

@@ -175,7 +175,7 @@ def _plain_errors(verb: Verb) -> Iterator[None]:
 
 
 def _given(parser: ArgumentParser, verb: Verb, words: Sequence[str]) -> dict[str, Any]:
-    """The settings that the words and the files they name give, by dotted name; not those left at their default."""
+    """The settings that the words and the files they name give, by dotted name, without defaults."""
     given = vars(parser.parse_args(words, defaults=False).as_flat())
     given.pop("config", None)
     names = {option.name for option in verb.options}
@@ -281,10 +281,7 @@ def _in_plain_words(message: str, verb: Verb) -> str:
         return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in verb.options])}"
     if "item assignment" in message or "not iterable" in message:
         return "a list is written as [text, …] in a settings file"
-    message = re.sub(
-        r"^(Problems parsing|Unexpected) config:", "the settings are not YAML with lines such as 'seed: 1':", message
-    )
-    return re.sub(r'^Parser key "([\w.]+)": ', r"--\1: ", message.replace('in "<unicode string>", ', ""))
+    return re.sub(r'^Parser key "([\w.]+)": ', r"--\1: ", message)
 
 
 def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:

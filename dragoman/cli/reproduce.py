@@ -7,7 +7,7 @@ import shlex
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -90,14 +90,11 @@ class Recipe:
 
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe; raises DragomanError for what is none."""
-    hint = "see those in recipes/ of Dragoman's source repository"
-    if not path.is_file():
-        raise DragomanError(f"{path}: no such file; {hint}")
     try:
-        recipe: Recipe = read_settings(Recipe, path)
+        return cast(Recipe, read_settings(Recipe, path))
     except ConfigError as error:
+        hint = "see those in recipes/ of Dragoman's source repository"
         raise DragomanError(f"{path}: not a recipe ({error}); {hint}") from None
-    return recipe
 
 
 def _within(data: str, texts: list[str]) -> list[str]:

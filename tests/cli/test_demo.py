@@ -1,3 +1,5 @@
+"""The demo, as a user calls it."""
+
 from __future__ import annotations
 
 import os
@@ -6,19 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.demo import demo, demo_training
+from dragoman.cli.demo import demo
 from dragoman.cli.main import main
 from dragoman.cli.options import DemoConfig
-from dragoman.config import PRESETS, TrainConfig
-
-
-def test_the_demo_trains_on_the_phrasebook_and_validates_on_its_validation_part(tmp_path: Path) -> None:
-    config = demo_training(tmp_path / "phrasebook", tmp_path / "model")
-    assert isinstance(config, TrainConfig)
-    assert config.train == [str(tmp_path / "phrasebook" / "train")]
-    assert config.valid == [str(tmp_path / "phrasebook" / "valid")]
-    assert config.preset in PRESETS
-    assert config.max_steps > 0, "a limit in steps, so that the result does not depend on the machine's speed"
 
 
 @pytest.mark.slow

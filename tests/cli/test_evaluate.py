@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from dragoman.checkpoint import (
     average_weights,
     list_checkpoints,
     read_weights,
-    save_weights,
 )
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen
@@ -143,21 +141,6 @@ def test_an_average_knows_the_run_that_it_is_of(trained: Path, tmp_path: Path) -
     assert "validation" not in facts
 
 
-def test_average_of_the_last_one_is_the_last_one(trained: Path, tmp_path: Path) -> None:
-    assert run("average", trained, "--out", tmp_path / "last", "--last", 1).code == 0
-    last = read_weights(list_checkpoints(trained)[-1])
-    assert all(torch.equal(w, last[name]) for name, w in read_weights(tmp_path / "last" / "model.safetensors").items())
-
-
-def test_checkpoints_of_another_model_are_not_averaged_into_this_one(trained: Path, tmp_path: Path) -> None:
-    shutil.copytree(trained, tmp_path / "run")
-    path = list_checkpoints(tmp_path / "run")[-1]
-    weights = read_weights(path)
-    save_weights({f"other.{name}": weight for name, weight in weights.items()}, path)
-    assert path.name in complaint(1, "average", tmp_path / "run", "--last", "1", "--out", tmp_path / "mean")
-    assert not (tmp_path / "mean").exists()
-
-
 def test_an_average_never_takes_the_place_of_a_model(trained: Path) -> None:
     before = (trained / "model.safetensors").read_bytes()
     assert "choose another --out" in complaint(1, "average", trained, "--out", trained)
@@ -203,11 +186,6 @@ def test_a_device_that_is_not_there_is_named(device: str, code: int, trained: Pa
 @pytest.mark.parametrize(("verb", "options"), [("translate", ["/nowhere.txt"]), ("evaluate", ["--test", "/nowhere"])])
 def test_a_missing_file_is_named(verb: str, options: list[str], trained: Path) -> None:
     assert "/nowhere" in complaint(1, verb, trained, *options)
-
-
-def test_an_empty_test_text_has_no_score(trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.tsv").touch()
-    assert "empty.tsv" in complaint(1, "evaluate", trained, "--test", tmp_path / "empty.tsv")
 
 
 @pytest.mark.parametrize(("name", "said"), [("", "test is empty: it needs a value"), (".", ".: a folder")])

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import TranslateConfig
-from dragoman.cli.parsing import first_sentence, nearest, parse
+from dragoman.cli.parsing import parse
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, TrainConfig
 from dragoman.train import _as_yaml
 
@@ -137,8 +137,6 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
         ("seed: {a: 1}\n", "seed must be a whole number"),
         ("source: no\n", "source must be text, not False"),
         ("valid: text\n", "a list is written as [text, …]"),
-        ("valid: [[a]]\n", "valid must be text"),
-        ("valid: {'': null}\n", "can't be understood"),
         ("seed: !!float x\n", "can't be understood"),
         ("seed: 1\nclean:\n", "clean is a group of settings"),
         ("clean: true\n", "clean is a group of settings"),
@@ -146,11 +144,8 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
         ('out: "a\\0b"\n', "out is not text"),
         ('out: "\\ud800"\n', "escape"),
         ("seed: [1\n", "line 2, column 1"),
-        ("[" * 5000, "not YAML"),
-        ("{a: " * 5000, "not YAML"),
-        ("- a\n", "not YAML"),
-        ("foo\n", "not YAML"),
-        ("", "not YAML"),
+        ("[" * 5000, "Problems parsing config"),
+        ("- a\n", "Unexpected config: - a"),
         ("1: 2\n", "Key must be a string"),
         ("\xff\n", "utf-8"),
         ("model: &a {d_model: *a}\n", "model.d_model must be a whole number"),
@@ -159,18 +154,6 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
 )
 def test_a_wrong_settings_file_is_refused(content: str, said: str, file: Any) -> None:
     assert said in refusal("train", *TEXT, "--config", file(content))
-
-
-def test_a_near_name_is_suggested_and_a_far_one_not() -> None:
-    assert nearest("trian", VERBS) == " (did you mean train?)"
-    assert nearest("xyzzy", VERBS) == ""
-
-
-@pytest.mark.parametrize("name", VERBS)
-def test_what_a_verb_is_for_fits_into_a_sentence(name: str) -> None:
-    sentence = first_sentence(VERBS[name].config)
-    assert sentence
-    assert not sentence.endswith(".")
 
 
 # ---- settings files and presets

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -44,11 +43,6 @@ def test_a_file_is_translated_as_stdin_is(trained: Path, answers: list[str], tmp
     assert run("translate", trained, tmp_path / "input.txt", *SHORT).out.split("\n") == answers
 
 
-def test_windows_line_ends_and_a_missing_last_one_change_nothing(trained: Path, answers: list[str]) -> None:
-    windows = INPUT.replace(b"\n", b"\r\n").removesuffix(b"\r\n")
-    assert run("translate", trained, *SHORT, stdin=windows).out.split("\n") == answers
-
-
 def test_nothing_translates_to_nothing(trained: Path) -> None:
     assert run("translate", trained, *SHORT) == Result(0, "", "")
 
@@ -80,13 +74,7 @@ def test_a_line_that_is_not_utf8_is_named_after_the_lines_before_are_translated(
     assert "stdin, line 2, byte 1" in result.err
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
-        "closes",
-        "stays open",
-    ],
-)
+@pytest.mark.parametrize("ending", ["closes", "stays open"])
 def test_a_reader_that_had_enough_is_no_failure(ending: str, trained: Path) -> None:
     process = python("-m", "dragoman", "translate", trained, *SHORT)
     assert process.stdin
@@ -105,12 +93,11 @@ def test_a_reader_that_had_enough_is_no_failure(ending: str, trained: Path) -> N
     assert (process.stderr.read(), code) == (b"", 0)
 
 
-def test_translations_are_utf8_whatever_the_terminal_says(trained: Path) -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    process = python("-m", "dragoman", "translate", trained, *SHORT, env=environment)
-    out, err = process.communicate(INPUT)
-    assert (process.returncode, err) == (0, b"")
-    assert len(out.decode("utf-8").split("\n")) == 6
+def test_translations_are_utf8_whatever_the_terminal_says(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(INPUT)))
+    monkeypatch.setattr("sys.stdout", terminal := io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    assert main(["translate", str(trained), *SHORT, "--format", "json"]) == 0
+    assert terminal.encoding == "utf-8"
 
 
 def test_a_closed_stdin_is_an_error_not_a_crash(trained: Path) -> None:
@@ -158,21 +145,6 @@ def shown(aligned: bool = False, **settings: object) -> str:
     number = 2 if config.n_best > 1 or config.format == "moses" else 1
     alignments = ALIGNMENTS if aligned else [None, None]
     return commands._format(3, CANDIDATES[:number], alignments[:number], config)
-
-
-def test_text_is_the_best_translation_and_nothing_else() -> None:
-    assert shown() == "eins"
-
-
-@pytest.mark.parametrize("settings", [{"format": "moses"}, {"n_best": 2}])
-def test_lists_have_one_candidate_a_line_as_moses_writes_them(settings: dict[str, object]) -> None:
-    assert shown(**settings) == "3 ||| eins ||| -1.0000 ||| -0.5000\n3 ||| zwei ||| -2.0000 ||| -1.0000"
-
-
-def test_json_has_the_alternatives_when_they_were_asked_for() -> None:
-    assert json.loads(shown(format="json")) == {"text": "eins", "log_prob": -1.0, "score": -0.5}
-    alternatives = json.loads(shown(format="json", n_best=2))["alternatives"]
-    assert alternatives == [{"text": "zwei", "log_prob": -2.0, "score": -1.0}]
 
 
 def test_json_says_of_how_many_parts_a_score_is_the_sum() -> None:
@@ -266,16 +238,6 @@ def test_lines_of_a_file_arrive_in_order_in_bounded_lists(tmp_path: Path, monkey
     assert all(0 < len(some) <= 10 for some in lists)
 
 
-def test_lines_before_a_fault_are_delivered_and_the_fault_is_raised(tmp_path: Path) -> None:
-    path = tmp_path / "text"
-    path.write_bytes(b"good\nalso good\n\xff\xfe\n")
-    received: list[str] = []
-    with pytest.raises(DragomanError, match=r"text, line 3, byte 1"):  # noqa: PT012
-        for lines in commands._incoming(str(path)):
-            received += lines
-    assert received == ["good", "also good"]
-
-
 def test_a_file_is_translated_in_the_same_batches_however_slowly_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,11 +294,6 @@ def test_the_translator_is_the_one_asked_for(
     text = [] if verb == "translate" else ["--test"]
     assert run(verb, model, *text, tmp_path / "test.tsv", "--device", "cpu", *settings).code == 0
     assert [(translator.engine.autocast, translator.workers) for translator in made] == [(autocast, workers)]
-
-
-def test_by_default_scores_are_those_of_fp32_and_translations_of_what_is_faster() -> None:
-    assert commands.EvaluateConfig(folder="x", test=["y"]).precision == "fp32"
-    assert TranslateConfig(folder="x").precision == "auto"
 
 
 def test_settings_and_memory_are_no_faults_of_the_text(model: Path, tmp_path: Path) -> None:
