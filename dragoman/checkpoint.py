@@ -62,12 +62,10 @@ _FLOATING = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 @dataclass(frozen=True)
 class Direction:
-    """What a model folder translates, and what is known about the model."""
+    """What a model folder translates, by language codes, and what is known about the model."""
 
     source: str
-    """Source language code."""
     target: str
-    """Target language code."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Training data fingerprint, steps, scores with their signatures, …; JSON values only."""
 

@@ -104,7 +104,6 @@ def test_settings_that_exclude_each_other_are_both_named(
         (ModelConfig, {"share_embeddings": False, "source_vocab_size": 100, "target_vocab_size": 200}),
         (ModelConfig, {"num_heads": 1, "num_encoder_layers": 1, "dropout": 0.0, "max_length": 1}),
         (SearchConfig, {"beam": 1, "length_penalty": 0.0, "max_length": 1}),
-        (SearchConfig, {"beam": 4, "n_best": 4}),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="linear"), "max_steps": 1}),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine"), "max_minutes": 0.1}),
         (TrainConfig, {"model": ModelConfig(share_embeddings=False), "text": TextConfig(vocabulary="separate")}),

@@ -17,7 +17,7 @@ PHRASEBOOK_FILE = Path(__file__).with_name("phrasebook.tsv.gz")
 
 
 class Phrasebook(NamedTuple):
-    """The pairs of each part; no sentence is in two parts."""
+    """The pairs of each part; no sentence is in two."""
 
     train: list[Pair]
     valid: list[Pair]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import io
 import json
-import os
 import re
 import shutil
 import sys
@@ -195,16 +193,6 @@ def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
     fetch("http://example.org/a", tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == b"content"
-
-
-def test_a_full_disk_is_one_sentence(server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(DragomanError, match=r"file: could not be saved \(No space left on device\)"):
-        fetch(f"{server.address}/deu-eng.zip", tmp_path / "file")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

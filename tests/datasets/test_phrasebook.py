@@ -9,7 +9,6 @@ import pytest
 from dragoman.config import DragomanError
 from dragoman.datasets.phrasebook import PHRASEBOOK_FILE, write_phrasebook
 from tests.texts_at_hand import phrasebook
-from tools.phrasebook import frames as grammar
 from tools.phrasebook.__main__ import as_table
 from tools.phrasebook.frames import frames, generate_phrasebook, sentences
 
@@ -65,12 +64,6 @@ def test_written_files(tmp_path: Path) -> None:
     (tmp_path / "new" / "folder" / "train.fr").write_text("mine")
     with pytest.raises(DragomanError, match=r"folder: already contains train\.fr, which would be lost"):
         write_phrasebook(tmp_path / "new" / "folder")
-
-
-def test_a_grammar_that_contradicts_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grammar, "FRAMES", "It is {clock}. = Il est {clock}.\nIt is {clock}. = Il sera {clock}.")
-    with pytest.raises(ValueError, match="is both"):
-        generate_phrasebook()
 
 
 # ---- French, by the handbook

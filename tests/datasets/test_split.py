@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import unicodedata
 from pathlib import Path
 
@@ -111,17 +110,6 @@ def test_vowel_signs_tell_sentences_apart(tmp_path: Path) -> None:
     found = divide(tmp_path / "out", write(tmp_path / "text.tsv", [(word, word[::-1]) for word in words]))
     assert sum(map(len, found.values())) == len(words)
     assert all(len(pairs) > 100 for pairs in found.values())
-
-
-def test_windows_line_ends_byte_order_marks_and_empty_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for language, place in (("en", 0), ("fr", 1)):
-        lines = [pair[place] for pair in TEXT]
-        lines[7] = " " if language == "fr" else lines[7]
-        with gzip.open(tmp_path / f"text.{language}.gz", "wb") as file:
-            file.write("\ufeff".encode() + "".join(f" {line}\r\n" for line in lines).encode())
-    found = divide(tmp_path / "out", str(tmp_path / "text"))
-    assert sorted(pair for pairs in found.values() for pair in pairs) == sorted(TEXT[:7] + TEXT[8:])
-    assert "left out: 1 with an empty side" in capsys.readouterr().err
 
 
 def test_existing_files_are_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

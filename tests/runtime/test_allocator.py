@@ -128,20 +128,6 @@ def test_tensors_lie_in_large_pages_also_after_memory_was_given_back() -> None:
     assert min(map(int, output.split())) > 600
 
 
-def test_short_addresses_are_no_error() -> None:
-    script = """
-import resource
-from dragoman.runtime.allocator import keep_freed_memory
-import torch
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)  # less than the heap would like to have
-keep_freed_memory()
-assert torch.ones(1 << 20).sum() == 1 << 20
-"""
-    if sys.platform.startswith("linux"):
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-
-
 def test_a_size_of_the_kernel_cache_that_the_user_set_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "1024")
     limit_kernel_cache()

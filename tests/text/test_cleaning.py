@@ -30,12 +30,9 @@ class Check:
     """By number of the pair."""
     findings: list[Any] = field(default_factory=list)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
-    progress: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, train: list[str], *more: Any, progress: Callable[[int, int], None]) -> Any:
         self.calls.append((train, *more))
-        for step in self.progress:
-            progress(*step)
         flags = np.zeros(sum(1 for _ in read_pairs(train, *more[:2])), np.uint16)
         for number, flag in self.flags.items():
             flags[number] = flag

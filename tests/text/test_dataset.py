@@ -190,13 +190,6 @@ def test_a_damaged_store_is_refused(
         TokenStore(tmp_path / "store")
 
 
-def test_progress_counts_the_pairs_read_up_to_all_of_them(vocabulary: Vocabulary, tmp_path: Path) -> None:
-    seen: list[int] = []
-    build_store([*PAIRS, ("", "")], vocabulary, tmp_path / "store", 100, seen.append)
-    assert seen == sorted(set(seen))
-    assert seen[-1] == len(PAIRS) + 1
-
-
 # ---- sampling
 
 
