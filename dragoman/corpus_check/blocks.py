@@ -16,12 +16,7 @@ from dragoman.text.corpus import Corpus, Pair
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
-BLOCK_PAIRS = 4096
-"""Pairs that are checked together: enough for fast loops in NumPy, few enough for the processor's cache."""
-
-MOST_EXAMINED = 1 << 16
-"""Characters of a line in an array. Nobody trains on longer lines, and one of megabytes would take gigabytes."""
-
+_BLOCK_PAIRS = 4096  # enough for fast loops in NumPy, few enough for the processor's cache
 _BLOCK_CHARACTERS = 1 << 22
 
 
@@ -29,7 +24,6 @@ class Side:
     """Lines of one side, and their characters as one array."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """Keep lines that have no line feed in them."""
         self.lines = lines
 
     @cached_property
@@ -38,40 +32,31 @@ class Side:
         return np.fromiter(map(len, self.lines), np.intp, len(self.lines))
 
     @cached_property
-    def sizes(self) -> Rows:
-        """Characters of each line in the text, with its line feed."""
-        return np.minimum(self.lengths, MOST_EXAMINED) + 1
+    def text(self) -> str:
+        """The lines with a line feed after each."""
+        return "\n".join([*self.lines, ""])
 
     @cached_property
     def starts(self) -> Rows:
         """Where each line begins in the text."""
-        return np.cumsum(self.sizes) - self.sizes
-
-    @cached_property
-    def text(self) -> str:
-        """The beginnings of the lines with a line feed after each."""
-        long = len(self.lines) and self.lengths.max() > MOST_EXAMINED
-        return "\n".join([*([line[:MOST_EXAMINED] for line in self.lines] if long else self.lines), ""])
-
-    @cached_property
-    def ascii(self) -> bool:
-        """Whether the text has no other characters than ASCII."""
-        return self.text.isascii()
-
-    @cached_property
-    def is_nfc(self) -> bool:
-        """Whether the text is in Unicode's normal form C."""
-        return self.ascii or unicodedata.is_normalized("NFC", self.text)
-
-    @cached_property
-    def composed(self) -> Sequence[str]:
-        """The lines in normal form C."""
-        return self.lines if self.is_nfc else [unicodedata.normalize("NFC", line) for line in self.lines]
+        return np.cumsum(self.lengths + 1) - (self.lengths + 1)
 
     @cached_property
     def codes(self) -> Rows:
-        """The code points of the text, with a line feed after each line."""
+        """The code points of the text."""
         return np.frombuffer(self.text.encode("utf-32-le"), "<u4").astype(np.intp)
+
+    @cached_property
+    def ascii(self) -> bool:
+        """Whether the text is ASCII."""
+        return self.text.isascii()
+
+    @cached_property
+    def composed(self) -> Sequence[str]:
+        """The lines in normal form C; the same object if they are in it."""
+        if self.ascii or unicodedata.is_normalized("NFC", self.text):
+            return self.lines
+        return [unicodedata.normalize("NFC", line) for line in self.lines]
 
     def sums(self, values: NDArray[Any], dtype: type = np.intp) -> NDArray[Any]:
         """Return the sum over each line of values for all characters."""
@@ -79,17 +64,16 @@ class Side:
 
 
 class Block:
-    """Consecutive pairs of a corpus."""
+    """Consecutive pairs of a corpus.
+
+    Args:
+        corpus: where they are from.
+        start: the number of the first in the corpus, from 0.
+        pairs: source and target.
+        unreadable: numbers in the corpus of pairs that are empty because they could not be read.
+    """
 
     def __init__(self, corpus: Corpus, start: int, pairs: Sequence[Pair], unreadable: Collection[int] = ()) -> None:
-        """Keep the pairs.
-
-        Args:
-            corpus: where they are from.
-            start: the number of the first in the corpus, from 0.
-            pairs: source and target.
-            unreadable: numbers in the corpus of pairs that are empty because they could not be read.
-        """
         self.corpus, self.start = corpus, start
         self.sides = Side([source for source, _ in pairs]), Side([target for _, target in pairs])
         self.unreadable = [row for row in range(len(pairs)) if start + row in unreadable] if unreadable else []
@@ -123,7 +107,7 @@ def in_blocks(corpus: Corpus, pairs: Iterable[Pair], unreadable: Collection[int]
     for pair in pairs:
         block.append(pair)
         size += len(pair[0]) + len(pair[1])
-        if len(block) == BLOCK_PAIRS or size > _BLOCK_CHARACTERS:
+        if len(block) == _BLOCK_PAIRS or size > _BLOCK_CHARACTERS:
             yield Block(corpus, start, block, unreadable)
             start, size, block = start + len(block), 0, []
     if block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from html.entities import html5
 
@@ -52,10 +51,7 @@ _MARKUP = re.compile(f"{_ENTITY}|{_TAG}")
 def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Sighting]:
     """Find lines with characters, encodings or markup that should not be in text.
 
-    Args:
-        side: the lines.
-        number: 0 for the source, 1 for the target.
-        right_to_left: whether the language needs direction marks.
+    A language written from right to left needs direction marks. The number of a side is 0 for source, 1 for target.
     """
     odd = _ODD_RIGHT_TO_LEFT if right_to_left else _ODD_LEFT_TO_RIGHT
     for row, line in enumerate(side.lines):
@@ -69,18 +65,12 @@ def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Si
             markup = (m for m in _MARKUP.finditer(line) if m[0][0] == "<" or m[0][1] == "#" or m[0][1:] in html5)
             if found := next(markup, None):
                 yield Sighting("HTML entities or tags", row, number, found.start(), found[0][:40])
-    if not side.is_nfc:
+    if side.composed is not side.lines:
         for row, (line, composed) in enumerate(zip(side.lines, side.composed, strict=True)):
             if line != composed:
                 place = next((n for n, (a, b) in enumerate(zip(line, composed, strict=False)) if a != b), 0)
                 codes = " ".join(map(code_point, line[place : place + 2]))
                 yield Sighting("not in NFC", row, number, place, f"{codes} at character {place + 1}")
-
-
-def count_composed(side: Side) -> int:
-    """Return how many lines have accented letters as one character each, and none with the accent apart."""
-    lines = () if side.ascii else zip(side.lines, side.composed, strict=True)
-    return sum(line == composed and not unicodedata.is_normalized("NFD", line) for line, composed in lines)
 
 
 def _find_odd(line: str, odd: re.Pattern[str], has_mojibake: bool) -> dict[str, int]:

@@ -1,12 +1,12 @@
 """The check of parallel text before training.
 
 The text is read twice: once to count the pairs and to learn what is usual in it (lengths, letters, languages, scripts),
-and once to look at every pair. What is compared with the whole text takes about 200 bytes a pair: hashes and lengths.
+and once to look at every pair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.corpus_check.blocks import Block, in_blocks
-from dragoman.corpus_check.characters import count_composed
 from dragoman.corpus_check.duplicates import Keys, contains, find_repeats, hash_pairs, hash_text
 from dragoman.corpus_check.issues import (
     ISSUES,
@@ -28,10 +27,19 @@ from dragoman.corpus_check.issues import (
     excerpt,
     render_report,
 )
-from dragoman.corpus_check.language_id import LetterModel, Profile, Sample, known_languages, profile_side
-from dragoman.corpus_check.misalignment import Slip, find_slips
+from dragoman.corpus_check.language_id import (
+    LetterModel,
+    Profile,
+    Sample,
+    fits_scripts,
+    known_languages,
+    main_scripts,
+    names_of,
+    profile_side,
+    scripts_of,
+)
+from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs, usual_ratio
-from dragoman.corpus_check.scripts import fits_scripts, main_scripts, names_of, scripts_of
 from dragoman.text.corpus import Corpus, EncodingError, FormError, Problem, json_form, locate
 
 Progress = Callable[[int, int], None]
@@ -46,6 +54,12 @@ _JUDGED_BY_TRAINING = {
 _MISLEADING = {"text the wrong way round", "unexpected language", "unexpected script"}
 _MIN_CHARACTERS = 25  # on both sides, for a pair to count when most of a corpus may be the wrong way round
 _MIN_PAIRS = 20  # to say something of a whole corpus
+_LEAKS = {
+    "also in held-out text": "pairs",
+    "almost in held-out text": "letters",
+    "source in held-out text": "sources",
+    "target in held-out text": "targets",
+}  # and the hashes that show them
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Diagnosis:
     @property
     def usable(self) -> bool:
         """Whether training can read the text."""
-        return not any(ISSUES[finding.reason].unreadable for finding in self.findings)
+        return not any(finding.issue.unreadable for finding in self.findings)
 
     def describe(self, width: int = 80) -> str:
         """Return the report for people, in lines of at most this many columns."""
@@ -92,7 +106,7 @@ def examine_text(
     """Check parallel text: the training text, and the validation and test texts that it must not contain.
 
     Args:
-        train: the training texts, each as locate takes it.
+        train: the training texts, each as locate takes it; so are valid and test.
         source: the source language code.
         target: the target language code.
         valid: the validation texts.
@@ -101,8 +115,7 @@ def examine_text(
         progress: called now and then.
 
     Raises:
-        DragomanError: a file is missing or damaged. Text of which some lines can't be read is checked in part. If a
-            whole file is in another form or encoding, that is the only finding.
+        DragomanError: a file is missing or damaged. Lines that can't be read, and files in another form, are findings.
     """
     texts: dict[str, _Text] = {}
     for name, given in (("training", train), ("validation", valid), ("test", test)):
@@ -125,21 +138,14 @@ def examine_text(
 
 
 def find_reversed(corpora: Sequence[Corpus]) -> list[bool]:
-    """Return which corpora have source and target the wrong way round.
-
-    Raises:
-        DragomanError: a file is missing or can't be read.
-    """
+    """Return which corpora have source and target the wrong way round."""
     return [part.check_languages() for part in _Text("test", corpora, 0, lambda done, total: None).parts]
 
 
 def _in_order(findings: list[Finding]) -> list[Finding]:
     """The gravest first, without those of held-out text that can't be judged by the training text."""
-    if any(
-        finding.text == "training"
-        and (finding.reason in _MISLEADING or (ISSUES[finding.reason].unreadable and finding.share > 0.5))
-        for finding in findings
-    ):
+    training = [finding for finding in findings if finding.text == "training"]
+    if any(f.reason in _MISLEADING or (f.issue.unreadable and f.share > 0.5) for f in training):
         findings = [f for f in findings if f.text == "training" or f.reason not in _JUDGED_BY_TRAINING]
     return sorted(findings, key=lambda finding: (SEVERITIES.index(finding.severity), -finding.count))
 
@@ -152,10 +158,9 @@ class _Part:
         self.tally = Tally(examples)
         self.pairs = 0
         self.sides: tuple[Profile, Profile]
+        self.lengths = [np.zeros((2, 0), np.uint16)]  # of blocks
         self._unreadable: set[int] = set()  # numbers of pairs, from 0
         self._aligned: int | None = None  # pairs before the place where two files of different length go apart
-        self._decomposed, self._composed = (Tally(examples), Tally(examples)), [0, 0]  # of each side
-        self._lengths: list[NDArray[np.uint16]] = []
 
     def read(self) -> Iterator[Block]:
         """Read all pairs for the first time, and note the problems of reading."""
@@ -177,14 +182,13 @@ class _Part:
         pairs = self.corpus.read(lambda problem: None)
         return in_blocks(self.corpus, islice(pairs, self._aligned), self._unreadable)
 
-    def fetch(self, wanted: Iterable[int]) -> dict[int, Example]:
+    def fetch(self, wanted: set[int]) -> dict[int, Example]:
         """Read some pairs again, by their numbers from 0."""
-        missing, found = sorted(set(wanted), reverse=True), dict[int, Example]()
-        for block in self.blocks() if missing else ():
-            while missing and missing[-1] < block.start + len(block):
-                number = missing.pop()
-                found[number] = block.example(Sighting("", number - block.start))
-            if not missing:
+        found = dict[int, Example]()
+        for block in self.blocks() if wanted else ():
+            rows = [number - block.start for number in wanted if 0 <= number - block.start < len(block)]
+            found |= {block.start + row: block.example(Sighting("", row)) for row in rows}
+            if len(found) == len(wanted):
                 break
         return found
 
@@ -211,42 +215,29 @@ class _Part:
                 self.tally.add("unexpected language", self.pairs, f"{subject} reads like {found[number]}.")
         return False
 
-    def note(self, block: Block, sightings: Iterable[Sighting]) -> None:
-        """Take in a block, with what was seen in it."""
-        for sighting in sightings:
-            tally = self._decomposed[sighting.side or 0] if sighting.kind == "not in NFC" else self.tally
-            tally.add(sighting.kind, examples=map(block.example, [sighting]))
-        lengths = np.stack([side.lengths for side in block.sides])
-        self._lengths.append(np.minimum(lengths, 65_535).astype(np.uint16))
-        for number, side in enumerate(block.sides):
-            self._composed[number] += count_composed(side)
-
     def finish(self, is_reversed: bool) -> Tally:
         """Return what was found, with what is wrong with the whole corpus instead of what is wrong with its pairs."""
-        lengths = np.concatenate([np.zeros((2, 0), np.uint16), *self._lengths], axis=1)
+        lengths = np.concatenate(self.lengths, axis=1)
         swapped, long = self.tally["sides swapped"].count, np.count_nonzero(lengths.min(axis=0) >= _MIN_CHARACTERS)
         if swapped >= max(_MIN_PAIRS, long / 2, lengths.shape[1] / 5) and not is_reversed:
             detail = f"{self.corpus.paths[0]}: {swapped:,} of {self.pairs:,} pairs surely are."
             self.tally.add("text the wrong way round", self.pairs, detail)
             is_reversed = True
         if is_reversed:
-            self.tally.drop("sides swapped", "language of the other side")
+            del self.tally["sides swapped"]
+            self.tally.pop("language of the other side", None)
         copied = self.tally["source = target"].count + self.tally["short source = target"].count
         if copied >= max(_MIN_PAIRS, lengths.shape[1] / 2):
-            self.tally.drop("source = target", "short source = target")
+            del self.tally["source = target"], self.tally["short source = target"]
             self.tally.add("both sides the same", copied, f"{self.name}: {copied:,} of {self.pairs:,} pairs are.")
-        for number, (tally, composed) in enumerate(zip(self._decomposed, self._composed, strict=True)):
-            decomposed = tally["not in NFC"]
-            if decomposed.count and composed:
-                path = self.corpus.paths[min(number, len(self.corpus.paths) - 1)]
-                detail = f"{path}: {decomposed.count:,} lines have letters that NFC replaces, {composed:,} have others."
-                self.tally.add("NFC and NFD mixed", min(decomposed.count, composed), detail, decomposed.examples)
-            else:
-                self.tally.merge(tally)
         slips = find_slips(*lengths)
-        shown = self.fetch(slip.start for slip in slips[: 2 * self.tally.limit])
+        shown = self.fetch({slip.start for slip in slips[: 2 * self.tally.limit]})
         for slip in slips:
-            detail = f"{self.corpus.paths[0]}, lines {slip.start + 1:,} to {slip.end:,}: {_describe(slip)}."
+            what = "the lengths of the two sides are unrelated"
+            if slip.shift:
+                lines = "a line" if abs(slip.shift) == 1 else f"{abs(slip.shift)} lines"
+                what = f"the translation seems to stand {lines} {'further down' if slip.shift > 0 else 'further up'}"
+            detail = f"{self.corpus.paths[0]}, lines {slip.start + 1:,} to {slip.end:,}: {what}."
             examples = [shown[slip.start]] if slip.start in shown else []
             kind = "out of step" if slip.shift else "unrelated lengths"
             self.tally.add(kind, slip.end - slip.start, detail, examples)
@@ -297,6 +288,7 @@ class _Text:
             progress: called now and then.
         """
         training = self.name == "training"
+        kinds = _LEAKS if training else {"also in validation text": "pairs"}
         flags = np.zeros(self.pairs, np.uint16)
         hashes = np.zeros((2, self.pairs if training else 0), np.uint64)
         start = 0
@@ -307,11 +299,13 @@ class _Text:
                 sightings = [*check_pairs(block, usual)]
                 if training or held_out:
                     keys = hash_pairs(block)
-                    sightings += _find_held_out(keys, held_out) if training else _find_shared(keys, held_out)
+                    sightings += _find_leaks(keys, held_out, kinds)
                     hashes[:, first:end] = (keys["pairs"], keys["letters"]) if training else 0
                 for sighting in sightings:
                     flags[first + sighting.row] |= np.uint16(ISSUES[sighting.kind].flag or 0)
-                part.note(block, sightings)
+                    part.tally.add(sighting.kind, examples=map(block.example, [sighting]))
+                lengths = np.stack([side.lengths for side in block.sides])
+                part.lengths.append(np.minimum(lengths, 65_535).astype(np.uint16))
                 progress(end, self.pairs)
             self.tally.merge(part.finish(is_reversed))
             start += part.pairs
@@ -330,45 +324,29 @@ class _Text:
         new = (flags[later] & np.uint16(Flag.DUPLICATE)) == 0
         later, first = later[new], first[new]
         flags[later] |= np.uint16(ISSUES[kind].flag or 0)
-        shown = list(zip(later.tolist(), first.tolist(), strict=True))[: self.tally.limit]
+        limit = self.tally.limit
+        shown = dict(zip(later[:limit].tolist(), first[:limit].tolist(), strict=True))
         places, start = dict[int, Example](), 0
         for part in self.parts:
-            here = {number - start for pair in shown for number in pair if start <= number < start + part.pairs}
+            here = {n - start for n in {*shown, *shown.values()} if start <= n < start + part.pairs}
             places |= {start + number: example for number, example in part.fetch(here).items()}
             start += part.pairs
         self.tally.add(kind, len(later))
-        for number, before in shown:
+        for number, before in shown.items():
             file = "" if places[before].file == places[number].file else f"{places[before].file}, "
             remark = f"{words} {file}line {places[before].line:,}"
             self.tally.add(kind, 0, examples=[replace(places[number], remark=remark)])
 
 
-def _find_held_out(keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]]) -> Iterator[Sighting]:
-    """Find the training pairs that are also held out; each counts once, by how much of it is."""
+def _find_leaks(
+    keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]], kinds: dict[str, str]
+) -> Iterator[Sighting]:
+    """Find the pairs that are also in other texts; each counts once, by how much of it is."""
     found: set[int] = set()
-    for kind, name in (
-        ("also in held-out text", "pairs"),
-        ("almost in held-out text", "letters"),
-        ("source in held-out text", "sources"),
-        ("target in held-out text", "targets"),
-    ):
+    for kind, name in kinds.items():
         here = {text: contains(known[name], keys[name]) for text, known in held_out.items()}
         rows = {row for mask in here.values() for row in np.flatnonzero(mask).tolist()} - found
         found |= rows
         for row in sorted(rows):
             texts = " and ".join(text for text, mask in here.items() if mask[row])
             yield Sighting(kind, row, remark=f"in the {texts} text")
-
-
-def _find_shared(keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]]) -> Iterator[Sighting]:
-    """Find the test pairs that are also validation pairs."""
-    for known in held_out.values():
-        for row in np.flatnonzero(contains(known["pairs"], keys["pairs"])).tolist():
-            yield Sighting("also in validation text", row)
-
-
-def _describe(slip: Slip) -> str:
-    if not slip.shift:
-        return "the lengths of the two sides are unrelated"
-    lines = "a line" if abs(slip.shift) == 1 else f"{abs(slip.shift)} lines"
-    return f"the translation seems to stand {lines} {'further down' if slip.shift > 0 else 'further up'}"

@@ -10,22 +10,12 @@ import numpy as np
 
 from dragoman.config import CHECK_FILE, DragomanError, TrainConfig
 from dragoman.corpus_check.check import examine_text
-from dragoman.corpus_check.issues import Finding, Flag
+from dragoman.corpus_check.issues import CLEANING, Finding, Flag
 from dragoman.runtime.console import Report
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import Cleaning
 
-_SETTINGS = {
-    "overlap": (Flag.OVERLAP, "also in the validation or test text"),
-    "duplicates": (Flag.DUPLICATE, "duplicates"),
-    "near_duplicates": (Flag.NEAR_DUPLICATE, "near duplicates"),
-    "copies": (Flag.COPY, "copies of the source"),
-    "ratio": (Flag.RATIO, "of unlike lengths"),
-    "characters": (Flag.CHARACTERS, "with broken characters"),
-    "language": (Flag.LANGUAGE, "in a wrong language"),
-}
-"""The settings of CleaningConfig: the flag that each acts on, and what the pairs are called."""
 _NEVER_HELD_OUT = Flag.OVERLAP | Flag.EMPTY | Flag.DUPLICATE  # even if cleaning lets them pass
 _PAIRS_BETWEEN_REPORTS = 500_000
 
@@ -53,22 +43,17 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
     if not diagnosis.usable:
         _refuse(config)
     _warn(diagnosis.findings, path, report)
-    chosen = [_SETTINGS[name] for name in _SETTINGS if getattr(config.clean, name)]
-    counts = {reason: int(np.count_nonzero(diagnosis.flags & flag)) for flag, reason in chosen}
-    reasons = {reason: count for reason, count in counts.items() if count}
-    unwanted = Flag(0)
-    for flag, _ in chosen:
-        unwanted |= flag
-    left_out = (diagnosis.flags & unwanted) != 0
+    chosen = {flag: words for flag, (setting, words) in CLEANING.items() if getattr(config.clean, setting)}
+    counts = {flag: int(np.count_nonzero(diagnosis.flags & flag)) for flag in chosen}
+    reasons = {chosen[flag]: count for flag, count in counts.items() if count}
+    left_out = (diagnosis.flags & np.uint16(sum(chosen))) != 0
     if left_out.all():
         parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        overlap = reasons.get(_SETTINGS["overlap"][1]) == diagnosis.pairs
-        cure = "for --valid or --test; without --valid some pairs are held out" if overlap else "or less --clean"
         raise DragomanError(
             f"{', '.join(config.train)}: cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts}); give other "
-            f"text {cure}"
+            f"text, for --valid or --test if it is the same there, or less --clean"
         )
-    return Cleaning(left_out, (diagnosis.flags & (unwanted | _NEVER_HELD_OUT)) != 0, reasons)
+    return Cleaning(left_out, left_out | ((diagnosis.flags & np.uint16(_NEVER_HELD_OUT)) != 0), reasons)
 
 
 def _refuse(config: TrainConfig) -> None:
@@ -84,9 +69,9 @@ def _warn(findings: Iterable[Finding], path: Path, report: Report) -> None:
     """Report errors with all that the check says about them, warnings in one line, and notes not at all."""
     warnings = []
     for finding in findings:
-        unit = finding.unit if finding.count != 1 else finding.unit.removesuffix("s")
+        unit = finding.issue.unit if finding.count != 1 else finding.issue.unit.removesuffix("s")
         if finding.severity == "error":
-            words = " ".join(filter(None, [finding.detail, finding.advice]))
+            words = f"{finding.detail} {finding.issue.advice}".strip()
             report(f"warning: {finding.reason} in the {finding.text} text ({finding.count:,} {unit}): {words}")
         elif finding.severity == "warning":
             warnings.append(f"{finding.reason} ({finding.count:,} {unit} of the {finding.text} text)")

@@ -1,7 +1,7 @@
 """Pairs that occur twice: equal or nearly equal ones, and training pairs that are also held out.
 
-Pairs are compared by 64-bit hashes, which take eight bytes each. Some two of n different pairs share a hash with
-probability n² / 2⁶⁵: about one in a million for five million pairs.
+Pairs are compared by 64-bit hashes. Some two of n different pairs share one with probability n² / 2⁶⁵: about one in a
+million for five million pairs.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ def hash_pairs(block: Block) -> dict[str, Keys]:
     }
 
 
+def _hash(texts: Iterable[object], compared: Mask) -> Keys:
+    keys = np.fromiter(map(hash, texts), np.int64, len(compared)).view(np.uint64)
+    return np.where(compared, keys, np.uint64(0))
+
+
 def hash_text(blocks: Iterable[Block]) -> dict[str, Keys]:
     """Return all the hashes of a text as for hash_pairs, but sorted and each once."""
     parts = [hash_pairs(block) for block in blocks]
@@ -68,9 +73,9 @@ def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def letters_of(side: Side) -> list[str]:
     """Return the letters of each line in normal form C and lower case."""
-    side = side if side.is_nfc else Side(side.composed)
     if side.ascii:
         return side.text.lower().encode().translate(None, _NO_LETTERS).decode().split("\n")[:-1]
+    side = side if side.composed is side.lines else Side(side.composed)
     folded = folding()[side.codes]
     kept: bytes = folded[folded != 0].astype("<u4").tobytes()
     return kept.decode("utf-32-le").split("\n")[:-1]
@@ -86,8 +91,3 @@ def folding() -> NDArray[np.int32]:
     table[0xE0000:] = 0  # tags, variation selectors, private use
     table[ord("\n")] = ord("\n")
     return table
-
-
-def _hash(texts: Iterable[object], compared: Mask) -> Keys:
-    keys = np.fromiter(map(hash, texts), np.int64, len(compared)).view(np.uint64)
-    return np.where(compared, keys, np.uint64(0))

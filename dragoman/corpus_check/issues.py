@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import enum
-import re
 import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -35,16 +34,16 @@ class Flag(enum.IntFlag):
     LANGUAGE = 128
 
 
-CLEANING_OPTIONS = {
-    Flag.OVERLAP: "--clean.overlap",
-    Flag.DUPLICATE: "--clean.duplicates",
-    Flag.NEAR_DUPLICATE: "--clean.near-duplicates",
-    Flag.COPY: "--clean.copies",
-    Flag.RATIO: "--clean.ratio",
-    Flag.CHARACTERS: "--clean.characters",
-    Flag.LANGUAGE: "--clean.language",
+CLEANING = {
+    Flag.OVERLAP: ("overlap", "also in the validation or test text"),
+    Flag.DUPLICATE: ("duplicates", "duplicates"),
+    Flag.NEAR_DUPLICATE: ("near_duplicates", "near duplicates"),
+    Flag.COPY: ("copies", "copies of the source"),
+    Flag.RATIO: ("ratio", "of unlike lengths"),
+    Flag.CHARACTERS: ("characters", "with broken characters"),
+    Flag.LANGUAGE: ("language", "in a wrong language"),
 }
-"""The training option that leaves out the pairs with a flag. Empty pairs are always left out."""
+"""For each flag the setting of CleaningConfig that acts on it, and what the pairs are called."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,8 @@ class Issue:
     @property
     def advice(self) -> str:
         """One or two sentences about what to do."""
-        option = f", or train with {CLEANING_OPTIONS[self.flag]}" if self.flag in CLEANING_OPTIONS else ""
-        return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option}."
+        option = f", or train with --clean.{CLEANING[self.flag][0]}" if self.flag in CLEANING else ""
+        return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option.replace('_', '-')}."
 
 
 _error, _note = partial(Issue, "error"), partial(Issue, "note")
@@ -112,10 +111,6 @@ ISSUES: dict[str, Issue] = {
     "not in NFC": _note(
         "The same letter can be written in two ways, and these lines use the one that NFC replaces. Convert them with "
         "uconv -x nfc, or train with --text.normalization nfkc",
-        grave=0.2,
-    ),
-    "NFC and NFD mixed": _note(
-        "The same word has two spellings. Convert the text with uconv -x nfc, or train with --text.normalization nfkc",
         grave=0.001,
     ),
     # Pairs
@@ -187,6 +182,11 @@ class Finding:
     """Sentences about the whole text."""
 
     @property
+    def issue(self) -> Issue:
+        """What is known of this kind of issue."""
+        return ISSUES[self.reason]
+
+    @property
     def share(self) -> float:
         """The count as a share of the pairs, 0 to 1."""
         return min(self.count / self.pairs, 1.0) if self.pairs else 1.0
@@ -194,18 +194,7 @@ class Finding:
     @property
     def severity(self) -> Severity:
         """The severity of the issue, or the next one if it is frequent."""
-        issue = ISSUES[self.reason]
-        return SEVERITIES[max(SEVERITIES.index(issue.severity) - (self.share >= issue.grave), 0)]
-
-    @property
-    def unit(self) -> str:
-        """What is counted: lines, pairs, rows or texts."""
-        return ISSUES[self.reason].unit
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        return ISSUES[self.reason].advice
+        return SEVERITIES[max(SEVERITIES.index(self.issue.severity) - (self.share >= self.issue.grave), 0)]
 
     @property
     def detail(self) -> str:
@@ -214,15 +203,15 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON takes it."""
-        names = ("reason", "severity", "text", "count", "share", "unit", "advice", "detail")
-        return {name: getattr(self, name) for name in names} | {"examples": [asdict(place) for place in self.examples]}
+        own = {name: getattr(self, name) for name in ("reason", "severity", "text", "count", "share")}
+        issue = {"unit": self.issue.unit, "advice": self.issue.advice, "detail": self.detail}
+        return own | issue | {"examples": [asdict(place) for place in self.examples]}
 
 
 class Tally(dict[str, Finding]):
     """Findings by issue, with the first examples of each."""
 
     def __init__(self, limit: int) -> None:
-        """Keep at most so many examples of each issue."""
         super().__init__()
         self.limit = limit
 
@@ -237,23 +226,15 @@ class Tally(dict[str, Finding]):
         finding.details += [detail] if detail else []
         finding.examples += islice(examples, max(self.limit - len(finding.examples), 0))
 
-    def drop(self, *kinds: str) -> None:
-        """Forget some issues."""
-        for kind in kinds:
-            self.pop(kind, None)
-
-    def finish(self, text: str, pairs: int) -> list[Finding]:
-        """Return the findings of a text that has so many pairs."""
-        found = [finding for finding in self.values() if finding.count]
-        for finding in found:
-            finding.text, finding.pairs = text, pairs
-        return found
-
     def merge(self, other: Tally) -> None:
         """Add what another tally has counted."""
         for kind, finding in other.items():
             self.add(kind, finding.count, examples=finding.examples)
             self[kind].details += finding.details
+
+    def finish(self, text: str, pairs: int) -> list[Finding]:
+        """Return the findings of a text that has so many pairs."""
+        return [replace(finding, text=text, pairs=pairs) for finding in self.values() if finding.count]
 
 
 class Sighting(NamedTuple):
@@ -282,12 +263,8 @@ def excerpt(line: str, place: int = 0) -> str:
 
 def visible(text: str) -> str:
     """Return the text with control, format, private and surrogate characters and line breaks spelt as <U+0000>."""
-    return text if text.isprintable() else re.sub(r"[^ -~]", _spell, text)
-
-
-def _spell(match: re.Match[str]) -> str:
-    hidden = unicodedata.category(match[0]) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
-    return f"<{code_point(match[0])}>" if hidden else match[0]
+    hidden = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")}
+    return text.translate({ord(c): f"<{code_point(c)}>" for c in hidden})
 
 
 def code_point(character: str) -> str:
@@ -301,10 +278,7 @@ def code_point(character: str) -> str:
 def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: int = 80) -> str:
     """Return the report for people: a summary, then every finding with its places and what to do.
 
-    Args:
-        findings: in the order of the report.
-        sizes: the number of pairs of each text: training, validation, test.
-        width: columns of the terminal. Paths may be longer.
+    The sizes are the pairs of each text. Lines have at most this many columns; only paths may be longer.
     """
     width = max(width, 40)
     pairs = ", ".join(_count(number, f"{text} pair") for text, number in sizes.items())
@@ -314,11 +288,11 @@ def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: 
     for finding in findings:
         text = f"{finding.text} " if len(sizes) > 1 else ""
         share = f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"
-        count = f"{text}{_count(finding.count, finding.unit.removesuffix('s'))}"
-        count += share if finding.share < 0.9995 and finding.unit != "texts" else ""
+        count = f"{text}{_count(finding.count, finding.issue.unit.removesuffix('s'))}"
+        count += share if finding.share < 0.9995 and finding.issue.unit != "texts" else ""
         title = f"{finding.severity.upper()}  {finding.reason}: {count}"
         lines += ["", *textwrap.wrap(title, width, subsequent_indent="    ")]
-        lines += _indented(finding.detail, width, 4) + _indented(finding.advice, width, 4)
+        lines += _indented(finding.detail, width, 4) + _indented(finding.issue.advice, width, 4)
         for example in finding.examples:
             place = f"    {example.file}:{example.line}"
             fits = cell_len(f"{place}  {example.remark}") <= width

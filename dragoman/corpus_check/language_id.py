@@ -1,13 +1,14 @@
-"""Which language a line is in.
+"""Which scripts a language is written in, and which language a line is in.
 
-The two languages of a corpus are told apart by their letters: by the probability of a letter after the two before it,
-learned from the two sides themselves (Cavnar and Trenkle, 1994; Dunning, 1994). This works for every language and takes
-about a microsecond a line. py3langid, which knows 139 languages and takes 50 times as long, is asked about a sample of
-each side, and about lines that do not look like their side.
+The two languages of a corpus are told apart by the probability of a letter after the two before it, learned from the
+two sides themselves (Cavnar and Trenkle, 1994; Dunning, 1994). py3langid, which knows 139 languages and takes 50 times
+as long, is asked about a sample of each side, and about lines that do not look like their side.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,18 +16,85 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
+from fontTools.unicodedata import Scripts, script_name
 from numpy.typing import NDArray
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from dragoman.corpus_check.blocks import Block, Mask, Side
 from dragoman.corpus_check.duplicates import folding
-from dragoman.corpus_check.scripts import count_scripts, script_table
 from dragoman.text.languages import base_code
+
+# ---- scripts
+
+_ENOUGH_SCRIPT_LETTERS = 200  # to say something of the scripts of a text
+
+SCRIPTS = sorted(set(Scripts.VALUES) - {"Zyyy", "Zinh", "Zzzz"})
+"""Codes of ISO 15924."""
+
+_COMPOSITE = {"Jpan": "Hani Hira Kana", "Kore": "Hang Hani", "Hans": "Hani", "Hant": "Hani", "Hrkt": "Hira Kana"}
+_NOT_LATIN = """
+    Arab: ar fa ps sd ug ur ckb; Arab Latn: ku ms az; Arab Deva: ks; Arab Guru: pa; Armn: hy; Beng: as bn;
+    Cyrl: ab av ba be bg ce cu cv kv mk os ru uk; Cyrl Latn: sr sh bs tk uz; Cyrl Arab Latn: kk ky tg tt; Cyrl Mong: mn;
+    Deva: bh hi mr ne sa mai bho; Ethi: am ti; Geor: ka; Grek: el; Gujr: gu; Hebr: he iw yi; Hani: zh yue wuu lzh;
+    Hang Hani: ko; Hani Hira Kana: ja; Khmr: km; Knda: kn; Laoo: lo; Mlym: ml; Mymr: my shn; Orya: or; Sinh: si;
+    Taml: ta; Telu: te; Thaa: dv; Thai: th; Tibt: bo dz; Cans Latn: cr iu oj; Yiii: ii
+"""
+_LATIN = """
+    aa af ak an ast ay bi bm br ca ceb ch co cs cy da de ee en eo es et eu ff fi fil fj fo fr fy ga gd gl gn gv ha ho hr
+    ht hu hz ia id ie ig ik io is it jv kg ki kj kl kr kw la lb lg li ln lt lu lv mg mh mi mt na nb nd ng nl nn no nr nv
+    ny oc om pl pt qu rm rn ro rw sc se sg sk sl sm sn so sq ss st su sv sw tl tn to tr ts tw ty ve vi vo wa wo xh yo za
+    zu
+"""
+
+
+@cache
+def script_table() -> NDArray[np.uint8]:
+    """Return for each code point the number of its script in SCRIPTS, from 1; 0 if it is not a letter."""
+    table = np.zeros(0x110000, np.uint8)
+    for start, end, script in zip(Scripts.RANGES, [*Scripts.RANGES[1:], 0x110000], Scripts.VALUES, strict=True):
+        if script in SCRIPTS:
+            table[start:end] = SCRIPTS.index(script) + 1
+    for code in np.flatnonzero(table).tolist():
+        if unicodedata.category(chr(code))[0] not in "LM":
+            table[code] = 0
+    return table
+
+
+@cache
+def scripts_of(code: str) -> frozenset[str]:
+    """Return the scripts of a language, or the script that its code names; empty for an unknown language."""
+    for subtag in re.split(r"[-_]", code)[1:]:
+        if subtag.title() in SCRIPTS or subtag.title() in _COMPOSITE:
+            return frozenset(_COMPOSITE.get(subtag.title(), subtag.title()).split())
+    for entry in _NOT_LATIN.split(";"):
+        scripts, codes = entry.split(":")
+        if base_code(code) in codes.split():
+            return frozenset(scripts.split())
+    return frozenset({"Latn"} if base_code(code) in _LATIN.split() else ())
+
+
+def main_scripts(counts: NDArray[np.int64]) -> frozenset[str]:
+    """Return the scripts that have a twentieth of the letters; none if there are too few letters."""
+    letters = counts[1:].sum()
+    names = [name for name, count in zip(SCRIPTS, counts[1:], strict=True) if 20 * count >= letters]
+    return frozenset(names if letters >= _ENOUGH_SCRIPT_LETTERS else ())
+
+
+def fits_scripts(scripts: frozenset[str], counts: NDArray[np.int64]) -> bool:
+    """Whether at least a third of the letters are in these scripts, or there are too few letters to say."""
+    letters, own = counts[1:].sum(), sum(counts[SCRIPTS.index(script) + 1] for script in scripts)
+    return bool(letters < _ENOUGH_SCRIPT_LETTERS or 3 * own >= letters)
+
+
+def names_of(scripts: Iterable[str]) -> str:
+    """Return the English names of some scripts."""
+    return ", ".join(sorted(script_name(script) for script in scripts))
+
+
+# ---- languages of lines, by py3langid
 
 ENOUGH_LETTERS = 20
 """Lines with fewer letters are not judged by them."""
-
-# ---- languages of lines, by py3langid
 
 _SURE = 0.8  # probability of a language that a line is said to be in
 _FAMILIAR = 0.02  # probability of a side's own language that keeps a line from being foreign, and share of a language
@@ -65,7 +133,7 @@ class Profile:
     code: str
     """The language in two letters, where it has such a code."""
     scripts: NDArray[np.int64]
-    """Letters of each script."""
+    """Letters of each script, by its number in script_table."""
     probabilities: list[dict[str, float]]
     """Of each language, for a sample of the lines; empty if too few have letters."""
 
@@ -74,8 +142,8 @@ class Profile:
         """The mean probability of each language."""
         total = Counter[str]()
         for line in self.probabilities:
-            total.update(line)
-        return Counter({language: value / len(self.probabilities) for language, value in total.items()})
+            total.update({language: value / len(self.probabilities) for language, value in line.items()})
+        return total
 
     def is_confused(self, other: str) -> bool:
         """Whether py3langid often hesitates between the language of the side and another, because they are related."""
@@ -103,10 +171,11 @@ class Profile:
 
 def profile_side(code: str, side: Side) -> Profile:
     """Return the profile of one side of a corpus, from sampled lines."""
-    letters = side.sums(script_table()[side.codes] > 0)
-    lines = [side.lines[row] for row in np.flatnonzero(letters >= ENOUGH_LETTERS).tolist()]
+    scripts = script_table()[side.codes]
+    lines = [side.lines[row] for row in np.flatnonzero(side.sums(scripts > 0) >= ENOUGH_LETTERS).tolist()]
     sampled = lines[:: -(-len(lines) // _SAMPLED_LINES)] if len(lines) >= ENOUGH_LETTERS else []
-    return Profile(base_code(code), count_scripts(side), [identify(line) for line in sampled])
+    counts = np.bincount(scripts, minlength=len(SCRIPTS) + 1)
+    return Profile(base_code(code), counts, [identify(line) for line in sampled])
 
 
 # ---- the letters of two languages
@@ -125,10 +194,7 @@ _MIN_LINES = 50  # to say what is usual
 
 @dataclass
 class Sample:
-    """Pairs from all over a text of unknown length: every stride-th, in bounded memory.
-
-    Of a long line it keeps the beginning, and of both sides of a pair the same share, so that their ratio stays.
-    """
+    """Every n-th pair of a text of unknown length: of long ones the beginnings, in the same share of both sides."""
 
     size: int = 40_000
     pairs: list[tuple[int, str, str]] = field(default_factory=list)
@@ -167,12 +233,10 @@ def _is_foreign(pair: tuple[int, str, str], familiar: frozenset[str]) -> bool:
 
 
 class Fit(NamedTuple):
-    """How well each line fits either language."""
+    """Letters of each line, (n,), and their mean log-probability as source and as target text, (2, n)."""
 
     letters: NDArray[np.intp]
-    """Letters of each line, (n,)."""
     means: NDArray[np.float64]
-    """Mean log-probability per letter as source and as target text, (2, n)."""
 
 
 class LetterModel:
@@ -181,10 +245,8 @@ class LetterModel:
     def __init__(self, sample: Sample, distinct: bool = False) -> None:
         """Learn from a sample.
 
-        Args:
-            sample: pairs from all over the text.
-            distinct: whether the languages are known to be different. Then lines that fit the other side better are
-                left out and the rest is learned anew, so that many misplaced lines don't hide.
+        If the languages are known to be distinct, lines that fit the other side better are left out and the rest is
+        learned anew, so that many misplaced lines don't hide.
         """
         sides = sample.sides()
         self._symbols = _alphabet(sides)
@@ -226,7 +288,7 @@ class LetterModel:
 
     def _learn(self, side: Side, rows: Mask) -> NDArray[np.float32]:
         """Log-probabilities of a symbol after two others, smoothed by those after one and by its own; flat."""
-        counts = np.bincount(self._triples(side)[np.repeat(rows, side.sizes)], minlength=_SYMBOLS**3)
+        counts = np.bincount(self._triples(side)[np.repeat(rows, side.lengths + 1)], minlength=_SYMBOLS**3)
         cube = counts.reshape(_SYMBOLS, _SYMBOLS, _SYMBOLS).astype(np.float64)
         single = cube.sum(axis=(0, 1)) + 0.5
         single /= single.sum()

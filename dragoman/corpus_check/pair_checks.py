@@ -9,18 +9,24 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from fontTools.unicodedata import script_horizontal_direction
 from numpy.typing import NDArray
 
 from dragoman.corpus_check.blocks import Block, Mask, Side
 from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.issues import Sighting
-from dragoman.corpus_check.language_id import LetterModel, Sample, foreign_language, median_and_spread
-from dragoman.corpus_check.scripts import SCRIPTS, names_of, needs_direction_marks, script_table
+from dragoman.corpus_check.language_id import (
+    SCRIPTS,
+    LetterModel,
+    Sample,
+    foreign_language,
+    median_and_spread,
+    names_of,
+    script_table,
+)
 
-LONG_CHARACTERS = 1000
-TOO_LONG_BYTES = 16_384
-"""SentencePiece skips longer lines when it learns subwords."""
-
+_LONG_CHARACTERS = 1000
+_TOO_LONG_BYTES = 16_384  # SentencePiece skips longer lines when it learns subwords
 _SLACK = 12  # characters added to both lengths, so that short lines may differ more
 _LEAST_RATIO = math.log(2.5)
 _RATIO_SPREADS = 6.0
@@ -58,7 +64,8 @@ def check_pairs(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Run all checks of single pairs."""
     yield from find_empty(block)
     for number, side in enumerate(block.sides):
-        yield from find_characters(side, number, needs_direction_marks(usual.scripts[number]))
+        right_to_left = any(script_horizontal_direction(script) == "RTL" for script in usual.scripts[number])
+        yield from find_characters(side, number, right_to_left)
     yield from find_copies(block)
     yield from find_lengths(block, usual)
     yield from find_languages(block, usual)
@@ -107,8 +114,8 @@ def find_lengths(block: Block, usual: Usual) -> Iterator[Sighting]:
         remark = f"{source.lengths[row]:,} against {target.lengths[row]:,} characters"
         yield Sighting("length ratio", row, remark=remark)
     for number, side in enumerate(block.sides):
-        for row in np.flatnonzero(side.lengths > LONG_CHARACTERS).tolist():
-            kind = "very long line" if len(side.lines[row].encode()) > TOO_LONG_BYTES else "long line"
+        for row in np.flatnonzero(side.lengths > _LONG_CHARACTERS).tolist():
+            kind = "very long line" if len(side.lines[row].encode()) > _TOO_LONG_BYTES else "long line"
             yield Sighting(kind, row, number, remark=f"{side.lengths[row]:,} characters")
 
 
@@ -118,30 +125,24 @@ def _log_ratios(source: Side, target: Side) -> NDArray[np.float64]:
 
 def find_languages(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Find lines in a wrong script, in the language of the other side or in a third one, and swapped pairs."""
-    wrong = [_wrong_scripts(side, usual.scripts[number]) for number, side in enumerate(block.sides)]
+    wrong = [_wrong_scripts(block, number, usual.scripts[number]) for number in range(2)]
     judged = block.has_text.copy()
     judged[[*wrong[0], *wrong[1]]] = False
     placed, third = zip(*(_judge_letters(block, number, judged, usual) for number in range(2)), strict=True)
-    by_script = {
-        row
-        for row in wrong[0].keys() & wrong[1].keys()
-        if wrong[0][row] in usual.scripts[1] and wrong[1][row] in usual.scripts[0]
-    }
-    swapped = {row for row in by_script | (placed[0] & placed[1]) if block.has_text[row]}
+    both = wrong[0].keys() & wrong[1].keys()
+    swapped = {row for row in both if wrong[0][row] in usual.scripts[1] and wrong[1][row] in usual.scripts[0]}
+    swapped |= placed[0] & placed[1]
     for row in sorted(swapped):
         yield Sighting("sides swapped", row)
     for number in range(2):
         for row, script in wrong[number].items():
-            if row not in swapped and block.has_text[row]:
+            if row not in swapped:
                 yield Sighting("wrong script", row, number, remark=f"in {names_of([script])} script")
-        for row in sorted(placed[number] - swapped):
-            if block.stripped[0][row] != block.stripped[1][row]:  # copies are found elsewhere
-                yield Sighting(
-                    "language of the other side", row, number, remark=f"looks like {usual.codes[1 - number]}"
-                )
-        for row, language in third[number].items():
-            if block.stripped[0][row] != block.stripped[1][row]:
-                yield Sighting("third language", row, number, remark=f"looks like {language}")
+        other = dict.fromkeys(sorted(placed[number] - swapped), usual.codes[1 - number])
+        for kind, languages in (("language of the other side", other), ("third language", third[number])):
+            for row, language in languages.items():
+                if block.stripped[0][row] != block.stripped[1][row]:  # copies are found elsewhere
+                    yield Sighting(kind, row, number, remark=f"looks like {language}")
 
 
 def _judge_letters(block: Block, number: int, judged: Mask, usual: Usual) -> tuple[set[int], dict[int, str]]:
@@ -159,21 +160,21 @@ def _judge_letters(block: Block, number: int, judged: Mask, usual: Usual) -> tup
     return placed, third
 
 
-def _wrong_scripts(side: Side, expected: frozenset[str]) -> dict[int, str]:
-    """The lines that are mostly in another script than expected, with that script.
+def _wrong_scripts(block: Block, number: int, expected: frozenset[str]) -> dict[int, str]:
+    """The lines of a side that are mostly in another script than expected, with that script.
 
     Names in Latin letters occur in all languages, so it takes more of them.
     """
+    side = block.sides[number]
     if not expected or (side.ascii and "Latn" in expected):
         return {}
     counts = side.sums(_foreign_table(expected)[side.codes])
     found = {}
-    for row in np.flatnonzero(counts >= _FOREIGN_LETTERS).tolist():
-        letters = script_table()[side.codes[side.starts[row] :][: side.sizes[row]]]
+    for row in np.flatnonzero((counts >= _FOREIGN_LETTERS) & block.has_text).tolist():
+        letters = script_table()[[ord(character) for character in side.lines[row]]]
         tally = np.bincount(letters[letters > 0], minlength=len(SCRIPTS) + 1)
-        script = max(
-            (name for name in SCRIPTS if name not in expected), key=lambda name: tally[SCRIPTS.index(name) + 1]
-        )
+        foreign = [name for name in SCRIPTS if name not in expected]
+        script = max(foreign, key=lambda name: tally[SCRIPTS.index(name) + 1])
         enough = 2 * _FOREIGN_LETTERS if script == "Latn" else _FOREIGN_LETTERS
         if 2 * counts[row] > tally.sum() and counts[row] >= enough:
             found[row] = script

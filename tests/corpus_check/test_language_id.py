@@ -11,15 +11,18 @@ import pytest
 from dragoman.corpus_check.blocks import Side, in_blocks
 from dragoman.corpus_check.language_id import (
     ENOUGH_LETTERS,
+    SCRIPTS,
     LetterModel,
     Sample,
     foreign_language,
     identify,
     known_languages,
+    main_scripts,
     profile_side,
+    script_table,
+    scripts_of,
 )
 from dragoman.corpus_check.pair_checks import usual_ratio
-from dragoman.corpus_check.scripts import SCRIPTS, main_scripts, script_table, scripts_of
 from dragoman.text.corpus import Corpus, Pair
 from tests.texts_at_hand import phrasebook
 

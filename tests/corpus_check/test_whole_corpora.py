@@ -65,20 +65,6 @@ def test_the_place_where_line_counts_part_is_found_for_either_side(shorter: str,
     assert abs(finding.examples[0].line - 1301) <= 8
 
 
-@pytest.mark.parametrize(
-    ("language", "line"), [("bn", "ব\u09dc বাড়িটি"), ("hi", "\u0958लम मेज़ पर है"), ("el", "5 k\u2126 είναι")]
-)
-def test_letters_that_normal_form_c_takes_apart_are_not_said_to_be_apart(
-    language: str, line: str, tmp_path: Path
-) -> None:
-    text = write(tmp_path, ("en", language), [("It is there.", line)] * 2 + [("Here.", "কো")])
-    diagnosis = examine_text([text], "en", language)
-    (finding,) = (finding for finding in diagnosis.findings if "NFC" in finding.reason)
-    words = f"{finding.detail} {finding.advice}"
-    assert "apart" not in words
-    assert "accent" not in words
-
-
 def slipping(stretches: int) -> list[Pair]:
     """Stretches of 2,000 lines; every other one lacks a target line at its beginning and has one more at its end."""
     chance = random.Random(1)

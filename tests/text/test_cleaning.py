@@ -14,7 +14,8 @@ import pytest
 
 from dragoman.config import CleaningConfig, DragomanError, TrainConfig
 from dragoman.corpus_check import cleaning
-from dragoman.corpus_check.cleaning import Flag, clean_text
+from dragoman.corpus_check.cleaning import clean_text
+from dragoman.corpus_check.issues import Finding, Flag
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import prepare_text
 from tests.text.small_texts import decoded, held_out, sentences, write_text
@@ -103,7 +104,7 @@ def test_an_error_counts_what_was_left_out_if_nothing_is_left(check: Check, conf
 
 
 def test_a_training_text_that_is_also_for_validation_is_named_as_such(config: TrainConfig) -> None:
-    with pytest.raises(DragomanError, match="give other text for --valid or --test; without --valid"):
+    with pytest.raises(DragomanError, match="give other text, for --valid or --test if"):
         left_out(replace(config, valid=config.train))
 
 
@@ -119,18 +120,16 @@ def test_the_check_reads_all_the_texts_and_its_result_is_kept(
 
 
 def test_errors_and_warnings_are_reported_and_notes_are_not(check: Check, config: TrainConfig) -> None:
-    def found(reason: str, severity: str, count: int = 1, **more: str) -> SimpleNamespace:
-        rest = {"text": "training", "unit": "lines", "detail": "", "advice": "Look."} | more
-        return SimpleNamespace(reason=reason, severity=severity, count=count, **rest)
-
-    swapped = found("sides swapped", "error", 7, advice="Swap them.", detail="Both sides.", unit="pairs")
-    check.findings = [swapped, found("NUL", "warning", 1234), found("tab", "note"), found("mojibake", "warning")]
+    swapped = Finding("text the wrong way round", "training", 7, 7, details=["Both sides."])
+    nul, tab, bell = Finding("NUL", "training", 99_999, 1234), Finding("tab", "test", 9, 1), "control character"
+    check.findings = [swapped, nul, tab, Finding(bell, "training", 9, 1)]
     lines: list[str] = []
     clean_text(config, lines.append)
     where = Path(config.out) / "check.json"
-    warnings = "NUL (1,234 lines of the training text), mojibake (1 line of the training text)"
+    warnings = f"NUL (1,234 lines of the training text), {bell} (1 line of the training text)"
     assert lines[1:] == [
-        "warning: sides swapped in the training text (7 pairs): Both sides. Swap them.",
+        "warning: text the wrong way round in the training text (7 pairs): Both sides. "
+        "Swap --source and --target, or the files.",
         f"found in the text: {warnings}; see {where}",
     ]
 
