@@ -216,12 +216,7 @@ def _as_yaml(config: TrainConfig) -> bytes:
     return text.encode()
 
 
-def build_validate(
-    config: TrainConfig,
-    folder: ModelFolder,
-    pairs: Sequence[Pair],
-    processes: Processes = Processes(),  # noqa: B008 (a frozen value)
-) -> Validate:
+def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair], processes: Processes) -> Validate:
     """A function that translates the validation pairs, each process some of them, and scores the translations."""
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     reference_ids = folder.vocabulary.target.encode(references)

@@ -18,18 +18,6 @@ from dragoman.training.validation import Validation
 from .small_runs import records, same
 
 
-def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Send a SIGTERM to this process after so many steps."""
-    step = Trainer._train_step
-
-    def train_step(self: Trainer, share: StepBatches) -> None:
-        if self.progress.step == steps - 1:
-            os.kill(os.getpid(), signal.SIGTERM)
-        step(self, share)
-
-    monkeypatch.setattr(Trainer, "_train_step", train_step)
-
-
 def interrupt_in_validation(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Send a SIGTERM to this process in its so manieth measurement of a model, from 1."""
     measure, count = Trainer._measure, itertools.count(1)
@@ -50,6 +38,16 @@ def before_each_step(monkeypatch: pytest.MonkeyPatch, action: Callable[[Trainer]
         step(self, share)
 
     monkeypatch.setattr(Trainer, "_train_step", train_step)
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+    """Send a SIGTERM to this process after so many steps."""
+
+    def interrupt(trainer: Trainer) -> None:
+        if trainer.progress.step == steps - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before_each_step(monkeypatch, interrupt)
 
 
 class Crash(BaseException):

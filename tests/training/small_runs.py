@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -154,25 +152,3 @@ def gradients_of(stepper: Stepper) -> dict[str, Tensor]:
     """The gradients that a stepper has left."""
     parameters = stepper._model.named_parameters()
     return {name: p.grad.detach().clone() for name, p in parameters if p.grad is not None}
-
-
-# ---- another process
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from filelock import FileLock
-Path(sys.argv[1]).mkdir(exist_ok=True)
-with FileLock(Path(sys.argv[1]) / ".lock"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def hold(folder: Path) -> subprocess.Popen[str]:
-    """Another process that holds a run's folder."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
