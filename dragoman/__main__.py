@@ -2,23 +2,20 @@
 
 import os
 import sys
+from typing import Any
 
 from dragoman.cli.main import main
 
-
-def _run() -> int:
-    try:
-        return main()
-    except SystemExit as leave:
-        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-
-
 if __name__ == "__main__":
-    code = _run()
+    code: Any
+    try:
+        code = main()
+    except SystemExit as leave:
+        code = leave.code
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         # One of several processes of torchrun. A thread of torch.distributed that has not quite ended would bring
         # Python's own ending down with SIGABRT, after all the work is done and saved.
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(int(code or 0))
     sys.exit(code)

@@ -147,9 +147,7 @@ def _plan(
     training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
     scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
     scoring += ["--device", config.device, "--test", *_within(config.data, recipe.evaluate["test"])]
-    for name, value in recipe.evaluate.items():
-        word = str(value).lower() if isinstance(value, bool) else value
-        scoring += [f"--{str(name).replace('_', '-')}={word}"] if name != "test" else []
+    scoring += [f"--{name}={value}" for name, value in recipe.evaluate.items() if name != "test"]
     try:
         parse("train", VERBS["train"], training)
         parse("evaluate", VERBS["evaluate"], scoring)

@@ -19,7 +19,6 @@ from dragoman.checkpoint import (
     read_weights,
 )
 from dragoman.inference.translator import Translator
-from dragoman.runtime.console import NowAndThen
 from dragoman.runtime.files import checksum
 from tests.cli.conftest import LONG, small_translator
 from tests.command_calls import INPUT, SHORT, complaint, run
@@ -67,14 +66,6 @@ def test_evaluation_splits_long_lines_and_says_what_it_cuts_off(tmp_path: Path, 
     expected = small_translator().translate(["a cat", LONG])
     assert [line["translation"] for line in written["lines"]] == [translation.text for translation in expected]
     assert "test.tsv, line 2: too long for the model" in run(*words, "--long", "truncate").err
-
-
-def test_a_long_evaluation_says_how_far_it_is(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "test.tsv").write_text("the cat\tun chat\n" * 9)
-    words = ["evaluate", model, "--test", tmp_path / "test.tsv", "--device", "cpu", "--workers", 1]
-    assert "translated" not in run(*words).err, "nobody had to wait"
-    monkeypatch.setattr("dragoman.cli.evaluate.NowAndThen", lambda report: NowAndThen(report, 0.0))
-    assert "9 of 9 lines translated" in run(*words).err
 
 
 def test_evaluating_what_the_model_has_seen_is_warned_about(tmp_path: Path, model: Path) -> None:
@@ -186,8 +177,3 @@ def test_a_device_that_is_not_there_is_named(device: str, code: int, trained: Pa
 @pytest.mark.parametrize(("verb", "options"), [("translate", ["/nowhere.txt"]), ("evaluate", ["--test", "/nowhere"])])
 def test_a_missing_file_is_named(verb: str, options: list[str], trained: Path) -> None:
     assert "/nowhere" in complaint(1, verb, trained, *options)
-
-
-@pytest.mark.parametrize(("name", "said"), [("", "test is empty: it needs a value"), (".", ".: a folder")])
-def test_a_test_text_that_is_none_is_named(name: str, said: str, trained: Path) -> None:
-    assert said in complaint(1 if name else 2, "evaluate", trained, "--test", name)

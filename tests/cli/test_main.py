@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,12 +35,6 @@ def test_the_overview_names_every_verb() -> None:
     shown = run("--help").out
     assert re.findall(r"^  (\w+) +\S", shown, flags=re.MULTILINE) == [*VERBS]
     assert run() == Result(2, shown, "")
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_offers_what_it_uses(verb: str) -> None:
-    offered = {option.name.partition(".")[0] for option in VERBS[verb].options}
-    assert offered == {field.name.rstrip("_") for field in fields(VERBS[verb].config)} - {*VERBS[verb].hidden}
 
 
 def test_an_unknown_verb_names_the_nearest() -> None:
