@@ -320,12 +320,10 @@ class _Text:
 
     def _find_duplicates(self, keys: Keys, kind: str, words: str, flags: Flags) -> None:
         """Note and flag the pairs that occurred before, but as near duplicates only those that are not equal."""
-        later, first = find_repeats(keys)
-        new = (flags[later] & np.uint16(Flag.DUPLICATE)) == 0
-        later, first = later[new], first[new]
+        later = find_repeats(keys)
+        later = later[(flags[later] & np.uint16(Flag.DUPLICATE)) == 0]
         flags[later] |= np.uint16(ISSUES[kind].flag or 0)
-        limit = self.tally.limit
-        shown = dict(zip(later[:limit].tolist(), first[:limit].tolist(), strict=True))
+        shown = {number: int(np.argmax(keys == keys[number])) for number in later[: self.tally.limit].tolist()}
         places, start = dict[int, Example](), 0
         for part in self.parts:
             here = {n - start for n in {*shown, *shown.values()} if start <= n < start + part.pairs}

@@ -60,15 +60,12 @@ def contains(known: Keys, keys: Keys) -> Mask:
     return np.asarray(known[places] == keys)
 
 
-def find_repeats(keys: Keys) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the indices of all keys that occurred before, in order, and for each the index of the first one."""
+def find_repeats(keys: Keys) -> NDArray[np.intp]:
+    """Return the indices of all keys that occurred before, in order."""
     order = np.argsort(keys, kind="stable")
     order = order[np.searchsorted(keys, 1, sorter=order) :]
-    ordered, fresh = keys[order], np.ones(len(order), np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    later, first = order[~fresh], order[fresh][np.cumsum(fresh)[~fresh] - 1]
-    by_place = np.argsort(later)
-    return later[by_place], first[by_place]
+    ordered = keys[order]
+    return np.sort(order[1:][ordered[1:] == ordered[:-1]])
 
 
 def letters_of(side: Side) -> list[str]:

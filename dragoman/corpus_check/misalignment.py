@@ -62,12 +62,7 @@ class _Window(NamedTuple):
 
 
 def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list[Slip]:
-    """Return the slips of a corpus in order.
-
-    Args:
-        source: characters of each source line, (n,).
-        target: the same of the target lines, (n,).
-    """
+    """Return the slips of a corpus in order, from the characters of each source and each target line, (n,)."""
     lengths = np.log1p(np.stack((source, target)), dtype=np.float32)
     count = lengths.shape[1]
     edges = [*range(0, max(count // WINDOW, 1) * WINDOW, WINDOW), count]  # the last window takes the rest
@@ -94,11 +89,7 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
 def _extend(slips: list[Slip], lengths: Lengths, edges: tuple[int, int, int], shift: int) -> None:
     """Continue, end or begin a slip in a window: at the place from which on its shift fits better than the one before.
 
-    Args:
-        slips: those so far.
-        lengths: of the whole corpus.
-        edges: the start of the window before, the start of this one, and its end.
-        shift: of this window; 0 if there is no slip.
+    The edges are the start of the window before, the start of this one, and its end; the shift is 0 without a slip.
     """
     before, start, end = edges
     last = slips[-1] if slips and slips[-1].end == start else None

@@ -86,13 +86,6 @@ def test_every_planted_fault_is_found_in_its_place_and_nothing_else(clean: list[
     assert flagged == {row: flag for row, (*_, flag) in rows.items() if flag}
 
 
-@pytest.mark.parametrize(("text", "reason"), [("word " * 300, "long line"), ("word " * 4000, "very long line")])
-def test_long_lines_are_told_by_how_long(text: str, reason: str, clean: list[Pair], tmp_path: Path) -> None:
-    finding = only(examine(save(tmp_path, replaced(clean, (PLACE, (text, text.replace("word", "mots")))))))
-    assert (finding.reason, finding.count) == (reason, 2)
-    assert places(finding) == [("train.en", PLACE + 1), ("train.fr", PLACE + 1)]
-
-
 def test_decomposed_lines_are_told(clean: list[Pair], tmp_path: Path) -> None:
     accented = next(n for n, pair in enumerate(clean) if n > 50 and "é" in pair[1])
     apart = (clean[accented][0], clean[accented][1].replace("é", "e\u0301"))

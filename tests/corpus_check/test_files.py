@@ -102,11 +102,6 @@ def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: 
         assert not diagnosis.usable
 
 
-def test_zeros_in_many_lines_are_an_error(clean: list[Pair], tmp_path: Path) -> None:
-    diagnosis = examine(save(tmp_path, [(s.replace(" ", "\0", 1), t) for s, t in clean]))
-    assert [(f.reason, f.severity) for f in diagnosis.findings if f.reason == "NUL"] == [("NUL", "error")]
-
-
 def test_the_form_that_json_must_have_is_told_with_the_languages(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"en": "A sentence.", "fr": "Une phrase."}\n{"eng": "A", "fra": "B"}\n')
     finding = only(examine(str(tmp_path / "t.jsonl")))

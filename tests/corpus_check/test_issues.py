@@ -135,8 +135,3 @@ def test_the_report_has_all_that_a_finding_says() -> None:
 
 def test_a_report_without_findings() -> None:
     assert render_report([], {"training": 1}) == "Examined 1 training pair: no issues found."
-
-
-def test_the_share_is_left_out_if_it_is_all() -> None:
-    whole = Finding("out of step", "training", 5, 5)
-    assert "ERROR  out of step: 5 pairs\n" in render_report([whole], {"training": 5})

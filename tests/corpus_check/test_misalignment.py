@@ -51,7 +51,7 @@ def test_a_slip_to_the_end_and_one_from_the_start() -> None:
     assert (abs(slip.start - 4000) <= 8, slip.end) == (True, 5000)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(0, 20, 4))
 def test_aligned_text_has_no_slips_however_it_is_sorted(seed: int) -> None:
     source, target = aligned(8000, seed, noise=0.1 + 0.03 * seed)
     assert find_slips(source, target) == []

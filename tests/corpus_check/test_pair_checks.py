@@ -14,7 +14,6 @@ from dragoman.corpus_check.issues import Sighting
 from dragoman.corpus_check.language_id import LetterModel, Sample
 from dragoman.corpus_check.pair_checks import (
     Usual,
-    check_pairs,
     find_copies,
     find_empty,
     find_languages,
@@ -143,9 +142,3 @@ def test_languages_in_one_script_are_judged_by_letters_and_words(usual: Usual) -
         ("third language", 1): [4],
         ("third language", 0): [5],
     }
-
-
-def test_all_checks_are_run(usual: Usual) -> None:
-    block = block_of([("a\0b", ""), ("CafÃ© e\u0301", "é"), ("x" * 2000, "y")])
-    names = {sighting.kind for sighting in check_pairs(block, usual)}
-    assert names >= {"NUL", "empty side", "wrong encoding", "not in NFC", "length ratio", "long line"}
