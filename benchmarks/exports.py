@@ -32,8 +32,7 @@ from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.parity import Backend, Parity, prove
-from dragoman.interop.sample import Sample
+from dragoman.interop.parity import Backend, Parity, Sample, prove
 from dragoman.text.corpus import read_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,10 +100,8 @@ class Cell:
 
 def compare(loaded: ModelFolder, write: Write, sample: Sample) -> Parity:
     """Export into a folder that is forgotten, and compare."""
-    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
     with tempfile.TemporaryDirectory() as folder:
-        side = write(loaded, Path(folder))
-        return prove(engine, loaded.vocabulary, side, sample, loaded.direction.target)
+        return prove(loaded, write(loaded, Path(folder)), sample)
 
 
 def grid(quick: bool) -> dict[str, Any]:

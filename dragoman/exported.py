@@ -30,22 +30,14 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, RecursionError, ConfigError
 class Description:
     """What `dragoman.json` says about its folder, or `config.json` about a model folder."""
 
-    target: str
-    """What the model was exported to; empty for a model folder."""
+    target: str  # what the model was exported to; empty for a model folder
     direction: Direction
     config: ModelConfig
-    checksums: dict[str, str]
-    """SHA-256 of each file that the library reads."""
+    checksums: dict[str, str]  # SHA-256 of each file that the library reads
 
 
 def describe(loaded: ModelFolder, target: str, files: Iterable[Path] = ()) -> bytes:
-    """The content of `dragoman.json`.
-
-    Args:
-        loaded: the model.
-        target: what it was exported to.
-        files: what the library reads; their checksums are compared before the folder is used.
-    """
+    """The content of `dragoman.json`, with the checksums of the files that the library reads."""
     content = {
         "format": target,
         "source": loaded.direction.source,
@@ -59,15 +51,7 @@ def describe(loaded: ModelFolder, target: str, files: Iterable[Path] = ()) -> by
 
 
 def read_description(folder: Path, verify: bool = False) -> Description:
-    """What an exported folder says about itself.
-
-    Args:
-        folder: an exported folder.
-        verify: compare its files with their checksums.
-
-    Raises:
-        DragomanError: the description or a file is missing or damaged.
-    """
+    """What an exported folder says about itself; verify compares its files with their checksums."""
     try:
         description = _read(folder / EXPORT_FILE)
     except FileNotFoundError:
@@ -75,10 +59,8 @@ def read_description(folder: Path, verify: bool = False) -> Description:
     except _DAMAGE as error:
         raise DragomanError(f"{folder / EXPORT_FILE}: damaged ({error}); export the model again") from None
     for name, expected in description.checksums.items() if verify else ():
-        if not (folder / name).is_file():
-            raise DragomanError(f"{folder / name}: no such file; export the model again")
-        if checksum(folder / name) != expected:
-            raise DragomanError(f"{folder / name}: damaged, or of another model; export the model again")
+        if not (folder / name).is_file() or checksum(folder / name) != expected:
+            raise DragomanError(f"{folder / name}: missing, damaged, or of another model; export the model again")
     return description
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dragoman.config import BOS, EOS, UNK
-from dragoman.interop.weight_mapping import layers_to_marian
+from dragoman.interop.huggingface import layers_to_marian
 from dragoman.text.subwords import SubwordModel
 from tests.small_models import small_model
 

@@ -11,18 +11,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-import torch
-
 from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, ModelFolder
 from dragoman.cli.options import ExportConfig, ImportConfig
 from dragoman.config import ConfigError, DragomanError
 from dragoman.exported import PARITY_FILE, describe, files_of_earlier_result, files_of_model
-from dragoman.inference.engine import Engine
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
 from dragoman.interop.cards import card
 from dragoman.interop.import_marian import read_marian
-from dragoman.interop.parity import Backend, Parity, prove
-from dragoman.interop.sample import Sample, choose_sample
+from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
 from dragoman.runtime.console import say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
 
@@ -65,11 +61,7 @@ def import_model(config: ImportConfig) -> int:
 
 
 def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: argos.Package | None) -> None:
-    """Write the export into an empty folder and prove it.
-
-    Raises:
-        DragomanError: it does not agree with the model.
-    """
+    """Write the export into an empty folder and prove it."""
     sample = choose_sample(loaded, Path(config.folder), config.valid, config.sentences)
     if config.quantization != "float32":
         say("first the same in float32, where rounding cannot hide a fault")
@@ -100,14 +92,9 @@ def _write(loaded: ModelFolder, target: str, quantization: str, folder: Path) ->
 
 
 def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
-    """Compare both sides and print the result.
-
-    Raises:
-        DragomanError: they do not agree.
-    """
+    """Compare both sides, print the result, and refuse to go on if they do not agree."""
     say(f"comparing both sides on {len(sample.sources):,} sentences")
-    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    parity = prove(engine, loaded.vocabulary, other, sample, loaded.direction.target, say)
+    parity = prove(loaded, other, sample)
     for line in parity.lines():
         say(line)
     if parity.bleu and max(max(scores) for scores in parity.bleu.values()) < _SUSPICIOUS_BLEU:
@@ -115,9 +102,8 @@ def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
     if not parity.passed:
         first = next(iter(parity.examples), None)
         difference = f"{first['source']!r} becomes {first['here']!r} here and {first['there']!r} there" if first else ""
-        raise DragomanError(
-            f"the two sides do not agree, so nothing was written; {difference or 'their numbers differ'}"
-        )
+        difference = difference or "their numbers differ"
+        raise DragomanError(f"the two sides do not agree, so nothing was written; {difference}")
     return parity
 
 
@@ -127,17 +113,10 @@ def _write_proof(parity: Parity, folder: Path) -> None:
 
 @contextmanager
 def _staging(out: Path, ours: Collection[str]) -> Iterator[Path]:
-    """A new folder that takes the place of `out` if the block ends well.
-
-    Args:
-        out: the place.
-        ours: the files of an earlier result there, which may go.
-    """
+    """A new folder that takes the place of `out` if the block ends well; `ours` are the files that may go."""
     refuse_to_overwrite(out, ours)
     make_folder(out.parent)
     real, staging = Path(os.path.realpath(out)), out  # a link stays one
-    if os.path.ismount(real):
-        raise DragomanError(f"{out}: is where a disk is mounted, and can't be replaced; name a folder in it")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=real.parent) as place:
             staging = Path(place, "new")

@@ -20,29 +20,17 @@ _ARGOS_NAMES = {"pb": "Portuguese (Brazil)", "zt": "Chinese (traditional)"}
 
 @dataclass(frozen=True)
 class Package:
-    """What a package says about itself."""
+    """What a package says about itself; its languages have Argos's codes, which let it join other packages."""
 
     name: str
-    """As Argos itself would name it."""
     file: str
-    """Name of its file."""
     version: str
     source: str
-    """Language code as Argos knows it: packages only join if they have the same codes."""
     target: str
 
 
 def plan_package(loaded: ModelFolder, version: str, file: str = "") -> Package:
-    """The package of a model.
-
-    Args:
-        loaded: the model.
-        version: of the package, such as 1.0.
-        file: name of the file, if it is not to be Argos's own.
-
-    Raises:
-        DragomanError: the model has a subword model for each language, or babel is not installed.
-    """
+    """The package of a model with a joint vocabulary; its file has Argos's own name unless another one is given."""
     if not loaded.vocabulary.joint:
         other_way = "" if imported_from(loaded.direction.facts) else ", or train with --text.vocabulary joint"
         raise DragomanError(
@@ -55,15 +43,7 @@ def plan_package(loaded: ModelFolder, version: str, file: str = "") -> Package:
 
 
 def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Path, readme: str) -> None:
-    """Write a package.
-
-    Args:
-        package: what it says about itself.
-        loaded: the model.
-        model: the folder of the same model for CTranslate2.
-        folder: where to write the package.
-        readme: the card in the package.
-    """
+    """Write a package into a folder, with the card `readme`; `model` is the same model for CTranslate2."""
     metadata = {
         "package_version": package.version,
         "argos_version": _ARGOS_VERSION,
@@ -82,8 +62,7 @@ def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Pa
                 file.write(path, f"{package.name}/model/{path.name}")
 
 
-def _argos_code(code: str) -> str:
-    """Two letters if there is such a code, without the country."""
+def _argos_code(code: str) -> str:  # two letters if there is such a code, without the country
     babel, (language, *rest) = import_optional("babel", "argos"), code.replace("_", "-").split("-")
     try:
         locale = babel.Locale.parse("_".join([language, *rest]))

@@ -1,9 +1,6 @@
 """CTranslate2: the model in the format of the fast inference engine, written with its own specification classes.
 
-The folder runs with `ctranslate2.Translator` and SentencePiece alone: it holds CTranslate2's files (config.json,
-model.bin and the vocabularies) and the subword models.
-
-Shapes: T target length.
+The folder runs with `ctranslate2.Translator` and SentencePiece alone: it has the subword models as well.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from torch import Tensor
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, SearchConfig
 from dragoman.inference.ctranslate2 import CTranslate2Engine
-from dragoman.interop.parity import Array, SubwordTokenizer
+from dragoman.interop.parity import Array, Backend
 from dragoman.model.embedding import sinusoids
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, Vocabulary
@@ -29,16 +26,7 @@ _UNK, _BOS, _EOS = SPECIALS[1:]
 
 
 def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -> None:
-    """Write a model of any kind as CTranslate2 reads it.
-
-    Args:
-        loaded: the model.
-        out: an empty folder.
-        quantization: how weights are stored: float32, int8, int16, float16 or bfloat16.
-
-    Raises:
-        DragomanError: CTranslate2 is not installed.
-    """
+    """Write a model of any kind into an empty folder as CTranslate2 reads it."""
     specs = import_optional("ctranslate2.specs", "ctranslate2")
     spec = specification(specs, loaded)
     spec.validate()
@@ -49,12 +37,7 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
 
 
 def specification(specs: Any, loaded: ModelFolder) -> Any:
-    """The model as a specification, the input of CTranslate2's own writer.
-
-    Args:
-        specs: the module `ctranslate2.specs`.
-        loaded: the model.
-    """
+    """The model as a specification of the module `ctranslate2.specs`, the input of its writer."""
     config = loaded.model.config
     weights = {name: _array(parameter) for name, parameter in loaded.model.named_parameters()}
     layers = (config.num_encoder_layers, config.num_decoder_layers)
@@ -78,9 +61,8 @@ def specification(specs: Any, loaded: ModelFolder) -> Any:
     spec.config.layer_norm_epsilon = config.layer_norm_eps
     spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = _UNK, _BOS, _EOS
     spec.config.decoder_start_token, spec.config.add_source_eos = _BOS, True
-    source_subwords, target_subwords = loaded.vocabulary.source, loaded.vocabulary.target
-    spec.register_source_vocabulary(source_subwords.pieces(range(len(source_subwords))))
-    spec.register_target_vocabulary(target_subwords.pieces(range(len(target_subwords))))
+    spec.register_source_vocabulary(loaded.vocabulary.source.listed)
+    spec.register_target_vocabulary(loaded.vocabulary.target.listed)
     return spec
 
 
@@ -100,7 +82,6 @@ def _positions(config: ModelConfig, weights: dict[str, Array], language: str) ->
 
 
 def _set_layer(layer: Any, weights: dict[str, Array], name: str, cross: bool) -> None:
-    """Fill a layer's specification; projections of the same input are one matrix."""
     _set_attention(layer.self_attention, weights, f"{name}.self_attention", [("query", "key", "value"), ("output",)])
     if cross:
         parts = [("query",), ("key", "value"), ("output",)]
@@ -117,6 +98,7 @@ def _set_attention(spec: Any, weights: dict[str, Array], name: str, products: Se
 
 
 def _set_linear(spec: Any, weights: dict[str, Array], names: Sequence[str]) -> None:
+    """Projections of the same input are one matrix."""
     spec.weight = np.concatenate([weights[f"{name}.weight"] for name in names])
     spec.bias = np.concatenate([weights[f"{name}.bias"] for name in names])
 
@@ -125,21 +107,13 @@ def _set_norm(spec: Any, weights: dict[str, Array], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
-class CTranslate2Backend(SubwordTokenizer):
-    """A folder in CTranslate2's format, as a side of the proof."""
+class CTranslate2Backend(Backend):
+    """A folder in CTranslate2's format, as a side of the proof; exact if its weights are stored in float32."""
 
-    absent: Sequence[int] = ()
     renormalizes = True
 
     def __init__(self, folder: Path, config: ModelConfig, exact: bool) -> None:
-        """Load the folder.
-
-        Args:
-            folder: as write_model writes it.
-            config: the shape of the model.
-            exact: whether its weights are stored in float32.
-        """
-        super().__init__(Vocabulary.load(folder))
+        self.vocabulary = Vocabulary.load(folder)
         self.name = f"ctranslate2 {import_optional('ctranslate2', 'ctranslate2').__version__}"
         self.exact = exact
         self._engine = CTranslate2Engine(folder, self.vocabulary, config, threads=torch.get_num_threads())

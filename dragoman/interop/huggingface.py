@@ -1,16 +1,14 @@
-"""Hugging Face: a folder that MarianMTModel and MarianTokenizer of `transformers` load.
+"""Hugging Face: a folder that MarianMTModel and MarianTokenizer of `transformers` load, and the names of its weights.
 
-Marian is a post-norm Transformer with sinusoids. Its decoder usually begins with the embedding of the padding, but
-takes any token, here `<s>`.
-
-Shapes: T target length, V vocabulary.
+Marian is a post-norm Transformer whose sinusoids are in two halves, all sines first. Shapes: T target length.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +19,62 @@ from torch import Tensor
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.rules import NEVER_WRITTEN
-from dragoman.interop.parity import Array
-from dragoman.interop.weight_mapping import ABSENT_BIAS, Weights, in_halves, layers_to_marian
+from dragoman.interop.parity import Array, Backend
 from dragoman.runtime.optional_imports import import_optional
-from dragoman.text.subwords import SPECIALS, SubwordModel
+from dragoman.text.subwords import SPECIALS
 
 _SPECIAL_TOKENS = {"pad_token": SPECIALS[PAD], "unk_token": SPECIALS[UNK], "eos_token": SPECIALS[EOS]}
 _EPSILON = 1e-5  # of Marian's LayerNorm; its configuration can't change it
+Weights = dict[str, Tensor]
+ABSENT_BIAS = -100.0
+"""Bias of a subword that Marian does not have: float32 cannot tell its probability from 0."""
+PARTS = {
+    "self_attention.query": "self_attn.q_proj",
+    "self_attention.key": "self_attn.k_proj",
+    "self_attention.value": "self_attn.v_proj",
+    "self_attention.output": "self_attn.out_proj",
+    "cross_attention.query": "encoder_attn.q_proj",
+    "cross_attention.key": "encoder_attn.k_proj",
+    "cross_attention.value": "encoder_attn.v_proj",
+    "cross_attention.output": "encoder_attn.out_proj",
+    "feed_forward.inner": "fc1",
+    "feed_forward.outer": "fc2",
+    "self_attention_connection.layer_norm": "self_attn_layer_norm",
+    "cross_attention_connection.layer_norm": "encoder_attn_layer_norm",
+    "feed_forward_connection.layer_norm": "final_layer_norm",
+}
+"""Marian's name of each part of a layer, by Dragoman's."""
+_OWN = {theirs: ours for ours, theirs in PARTS.items()}
+_LAYER = re.compile(r"(?:model\.)?((?:encoder|decoder)\.layers\.\d+)\.(.+)\.(weight|bias)")
+_READS = re.compile(r"\.(query|key|value|inner)\.weight$|(embedding|softmax)\.weight$")
+_WRITES = re.compile(r"\.(output|outer)\.(weight|bias)$|norm\.(weight|bias)$")
 
 
 def write_model(loaded: ModelFolder, out: Path) -> None:
-    """Write a model as `transformers` reads it, with its tokenizer.
-
-    Args:
-        loaded: a post-norm model with sinusoids.
-        out: an empty folder.
-
-    Raises:
-        DragomanError: Marian has no such model.
-    """
+    """Write a model into an empty folder as `transformers` reads it, with its tokenizer."""
     config = loaded.model.config
     _require_expressible(config)
     tensors = {name: tensor.detach().float().cpu().contiguous().clone() for name, tensor in _tensors(loaded).items()}
     (out / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
     (out / "source.spm").write_bytes(loaded.vocabulary.source.serialized)
     (out / "target.spm").write_bytes(loaded.vocabulary.target.serialized)
-    source, target = _numbers(loaded.vocabulary.source), _numbers(loaded.vocabulary.target)
+    source, target = (
+        {piece: number for number, piece in enumerate(subwords.listed)}
+        for subwords in (loaded.vocabulary.source, loaded.vocabulary.target)
+    )
     files = {
         "vocab.json": source,
         "config.json": _model_config(config),
         "generation_config.json": _generation_config(loaded),
-        "tokenizer_config.json": _tokenizer_config(loaded, separate=source != target),
+        "tokenizer_config.json": {
+            "tokenizer_class": "MarianTokenizer",
+            "source_lang": loaded.direction.source,
+            "target_lang": loaded.direction.target,
+            **_SPECIAL_TOKENS,
+            "model_max_length": config.max_length,
+            "separate_vocabs": source != target,
+            "clean_up_tokenization_spaces": False,
+        },
         "special_tokens_map.json": _SPECIAL_TOKENS,
     }
     for name, content in (files | ({"target_vocab.json": target} if source != target else {})).items():
@@ -88,8 +111,30 @@ def _tensors(loaded: ModelFolder) -> Weights:
     return tensors
 
 
-def _numbers(subwords: SubwordModel) -> dict[str, int]:
-    return {piece: number for number, piece in enumerate(subwords.pieces(range(len(subwords))))}
+def layers_to_marian(weights: Mapping[str, Tensor]) -> Weights:
+    """The weights of all layers under Marian's names; those outside the layers are left out."""
+    found = {name: _LAYER.fullmatch(name) for name in weights}
+    return {f"model.{m[1]}.{PARTS[m[2]]}.{m[3]}": weights[name] for name, m in found.items() if m}
+
+
+def layers_from_marian(tensors: Mapping[str, Tensor]) -> Weights:
+    """The weights of all layers under Dragoman's names; those outside the layers or unknown are left out."""
+    found = {name: _LAYER.fullmatch(name) for name in tensors}
+    return {f"{m[1]}.{_OWN[m[2]]}.{m[3]}": tensors[name] for name, m in found.items() if m and m[2] in _OWN}
+
+
+def in_halves(weights: Mapping[str, Tensor]) -> Weights:
+    """The weights of a model with interleaved sinusoids, for sinusoids in two halves: the same function of the ids.
+
+    Nothing else in a Transformer depends on the order of the dimensions of the residual stream: LayerNorm treats all
+    alike, and matrices read and write them in any order. So one permutation of d_model in all weights is exact.
+    """
+    size = weights["source_embedding.weight"].size(1)
+    order = torch.cat((torch.arange(0, size, 2), torch.arange(1, size, 2)))
+    return {
+        name: weight[:, order] if _READS.search(name) else weight[order] if _WRITES.search(name) else weight
+        for name, weight in weights.items()
+    }
 
 
 def _model_config(config: ModelConfig) -> dict[str, Any]:
@@ -127,7 +172,7 @@ def _model_config(config: ModelConfig) -> dict[str, Any]:
 
 
 def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
-    """How to search by default: no longer than for the longest sentence of the training."""
+    """How to search by default: at most as long as for the longest sentence of the training."""
     seen = loaded.direction.facts.get(LONGEST_FACT)
     longest = seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN
     return {
@@ -143,44 +188,20 @@ def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
     }
 
 
-def _tokenizer_config(loaded: ModelFolder, separate: bool) -> dict[str, Any]:
-    return {
-        "tokenizer_class": "MarianTokenizer",
-        "source_lang": loaded.direction.source,
-        "target_lang": loaded.direction.target,
-        **_SPECIAL_TOKENS,
-        "model_max_length": loaded.model.config.max_length,
-        "separate_vocabs": separate,
-        "clean_up_tokenization_spaces": False,
-    }
+class HuggingFaceBackend(Backend):
+    """A Marian folder, loaded by transformers with its own tokenizer, as a side of the proof.
 
-
-class HuggingFaceBackend:
-    """A Marian folder, loaded by transformers, as a side of the proof."""
-
-    exact = True
-    renormalizes = False
+    rows and absent are those of an ImportedModel; without them both sides number the subwords alike.
+    """
 
     def __init__(
         self, folder: Path, rows: tuple[Sequence[int], Sequence[int]] | None = None, absent: Sequence[int] = ()
     ) -> None:
-        """Load the folder.
-
-        Args:
-            folder: what transformers reads.
-            rows: Marian's number of each of Dragoman's source and target subwords, -1 if it has none; None if both
-                number them alike.
-            absent: target subwords that Marian has no probability for.
-
-        Raises:
-            DragomanError: transformers is not installed, or can't load the folder.
-        """
         library = import_optional("transformers", "huggingface")
         library.logging.set_verbosity_error()
         library.logging.disable_progress_bar()
         self.name = f"transformers {library.__version__}"
         self.absent = absent
-        self._folder = folder
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it recommends a library that this tokenizer does not use
             try:
@@ -188,8 +209,10 @@ class HuggingFaceBackend:
                 self._model = library.AutoModelForSeq2SeqLM.from_pretrained(
                     str(folder), dtype=torch.float32, local_files_only=True, attn_implementation="eager"
                 ).eval()  # eager: otherwise the folder's settings choose the kernel, even one to be fetched
+                self._tokenizer(["a"])  # some of its settings are read only when it works
             except Exception as error:  # its checks of settings and its imports raise errors of any kind
-                raise self._refusal("load it", error) from None
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise DragomanError(f"{folder}: transformers can't load it ({reason})") from None
         config = self._model.config
         if rows is not None:
             self._ignore_settings_of_the_search(library, rows[1])
@@ -211,16 +234,9 @@ class HuggingFaceBackend:
             suppress_tokens=sorted({rows[token] for token in NEVER_WRITTEN.tokens} - {-1, config.eos_token_id}),
         )
 
-    def _refusal(self, what: str, error: Exception) -> DragomanError:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        return DragomanError(f"{self._folder}: transformers can't {what} ({reason})")
-
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """As Backend.encode."""
-        try:
-            return [[self._from_source[row] for row in rows] for rows in self._tokenizer(list(lines))["input_ids"]]
-        except Exception as error:  # some settings of a tokenizer are read only when it works
-            raise self._refusal("cut text with it", error) from None
+        return [[self._from_source[row] for row in rows] for rows in self._tokenizer(list(lines))["input_ids"]]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """As Backend.decode."""

@@ -1,11 +1,4 @@
-"""Import of a Marian or OPUS-MT folder in Hugging Face's format.
-
-Every peculiarity of Marian has a place in Dragoman: the embedding of `<pad>`, with which its decoder begins, becomes
-that of `<s>`; the bias of its logits is the softmax layer's; its numbering of subwords is stored beside the
-SentencePiece models; embeddings that it does not scale are divided by √d_model. Nothing is ever unpickled.
-
-Shapes: V vocabulary, D d_model.
-"""
+"""Import of a Marian or OPUS-MT folder in Hugging Face's format. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -22,7 +15,6 @@ from torch import Tensor
 from dragoman.checkpoint import (
     EXPORT_FILE,
     IMPORTED_FACT,
-    LONGEST_FACT,
     WEIGHTS_FILE,
     Direction,
     ModelFolder,
@@ -31,7 +23,7 @@ from dragoman.checkpoint import (
 )
 from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.exported import read_description
-from dragoman.interop.weight_mapping import ABSENT_BIAS, Weights, layers_from_marian
+from dragoman.interop.huggingface import ABSENT_BIAS, Weights, layers_from_marian
 from dragoman.runtime.files import checksum
 from dragoman.text.subwords import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
@@ -47,10 +39,8 @@ class _Numbering:
     """The subwords of one language in Dragoman's order, and Marian's numbers for them."""
 
     listed: list[str]
-    rows: list[int]
-    """Marian's number of each subword; -1 if it has none."""
-    absent: list[int]
-    """Subwords that never get probability: Marian has none, or has it in another place already."""
+    rows: list[int]  # Marian's number of each subword; -1 if it has none
+    absent: list[int]  # subwords that never get probability: Marian has none, or has it in another place already
 
 
 @dataclass(frozen=True)
@@ -58,23 +48,12 @@ class ImportedModel:
     """A model that was imported, and what the proof must know about the original."""
 
     loaded: ModelFolder
-    rows: tuple[list[int], list[int]]
-    """Marian's number of each of Dragoman's source and target subwords; -1 if it has none."""
-    absent: list[int]
-    """Target subwords that Marian has no probability for."""
+    rows: tuple[list[int], list[int]]  # Marian's number of each source and target subword; -1 if it has none
+    absent: list[int]  # target subwords that Marian has no probability for
 
 
 def read_marian(folder: Path, source: str = "", target: str = "") -> ImportedModel:
-    """Read a Marian folder.
-
-    Args:
-        folder: with config.json, model.safetensors, vocab.json, source.spm and target.spm.
-        source: source language code; by default what tokenizer_config.json says.
-        target: target language code; likewise.
-
-    Raises:
-        DragomanError: a file is missing, damaged or does not fit the others, or Dragoman has no such model.
-    """
+    """Read a Marian folder; by default, tokenizer_config.json says the language codes."""
     settings = _read_json(folder / "config.json")
     _require_marian(folder, settings)
     names = ["vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"]
@@ -107,8 +86,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
     if (kind := settings.get("model_type")) != "marian":
-        found = f"a {kind} model" if kind else "not a model of Hugging Face (its config.json names no model_type)"
-        raise DragomanError(f"{folder}: {found}; only Marian models can be imported")
+        raise DragomanError(f"{folder}: its model_type is {kind}; only Marian models can be imported")
     if (activation := settings.get("activation_function")) not in _ACTIVATIONS:
         raise DragomanError(f"{folder}: its activation is {activation}; known are {', '.join(_ACTIVATIONS)}")
     unsafe = [name for name in _SETTINGS_THAT_LOAD_CODE if settings.get(name)]
@@ -118,16 +96,10 @@ def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _read_tensors(folder: Path) -> Weights:
-    path, again = folder / WEIGHTS_FILE, "load the model with transformers and save it again"
+    path = folder / WEIGHTS_FILE
     if path.is_file():
         return {name: tensor.float() for name, tensor in read_weights(path).items()}
-    if parts := sorted(folder.glob("model-*.safetensors")):
-        raise DragomanError(f"{parts[0]}: only a part of the weights; {again} with max_shard_size='100GB'")
-    if pickled := [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.npz")]:
-        raise DragomanError(
-            f"{pickled[0]}: pickled weights could run any program and are not read; {again}, which writes {path.name}"
-        )
-    raise DragomanError(f"{path}: no such file; {_CURE}")
+    raise DragomanError(f"{path}: no such file (pickled weights, which could run any program, are not read); {_CURE}")
 
 
 def _direction(folder: Path, source: str, target: str) -> Direction:
@@ -141,12 +113,7 @@ def _direction(folder: Path, source: str, target: str) -> Direction:
         exported = read_description(folder)
         if exported.checksums.get(WEIGHTS_FILE) == checksum(folder / WEIGHTS_FILE):
             facts = exported.direction.facts
-        elif LONGEST_FACT in exported.direction.facts:
-            facts[LONGEST_FACT] = exported.direction.facts[LONGEST_FACT]
-    try:
-        return Direction(source, target, facts)
-    except ConfigError as error:
-        raise ConfigError(f"{folder}: {error}; pass the right ones with --source and --target") from None
+    return Direction(source, target, facts)
 
 
 def _number(numbers: dict[str, int], settings: dict[str, Any]) -> _Numbering:
@@ -167,7 +134,10 @@ def _number(numbers: dict[str, int], settings: dict[str, Any]) -> _Numbering:
 
 
 def _weights(tensors: Weights, settings: dict[str, Any], source: _Numbering, target: _Numbering) -> Weights:
-    """Dragoman's weights; without those that are shared or tied, and without a bias of zeros."""
+    """Dragoman's weights; without those that are shared or tied, and without a bias of zeros.
+
+    The bias of Marian's logits becomes the softmax layer's; embeddings that it does not scale are divided by √d_model.
+    """
     left = dict(tensors)
     shared = left.pop("model.shared.weight", None)
     encoder = left.pop("model.encoder.embed_tokens.weight", shared)
@@ -194,7 +164,7 @@ def _weights(tensors: Weights, settings: dict[str, Any], source: _Numbering, tar
 
 
 def _rows(table: Tensor, numbering: _Numbering) -> Tensor:
-    """The rows of a table (V, …) in Dragoman's order; zeros for what Marian does not have."""
+    """The rows of a table (V vocabulary, …) in Dragoman's order; zeros for what Marian does not have."""
     if len(table) != max(numbering.rows) + 1:
         raise ValueError(f"an embedding is {tuple(table.shape)}, but there are {max(numbering.rows) + 1:,} subwords")
     places = torch.tensor(numbering.rows)
@@ -232,10 +202,8 @@ def _vocabulary(folder: Path, source: Sequence[str], target: Sequence[str]) -> V
         if not path.is_file():
             raise DragomanError(f"{path}: no such file; {_CURE}")
         model = ListedModel(path.read_bytes(), str(path), listed)
-        if model.known_share() < _MIN_KNOWN_SHARE:
-            raise DragomanError(
-                f"{path}: only {model.known_share():.0%} of its subwords are in the vocabulary; {_CURE}"
-            )
+        if (known := model.known_share()) < _MIN_KNOWN_SHARE:
+            raise DragomanError(f"{path}: only {known:.0%} of its subwords are in the vocabulary; {_CURE}")
         models.append(model)
     plain = [_without_list(model) for model in models]
     if plain[0] is None or plain[1] is None:
@@ -248,4 +216,4 @@ def _without_list(model: ListedModel) -> SubwordModel | None:
         plain = SubwordModel(model.serialized)
     except DragomanError:
         return None
-    return plain if plain.pieces(range(len(plain))) == model.listed else None
+    return plain if plain.listed == model.listed else None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, PAD, SearchConfig
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
-from dragoman.interop.parity import Array, SubwordTokenizer
+from dragoman.interop.parity import Array, Backend
 from dragoman.model.attention import KeyValueCache
 from dragoman.model.layers import DecoderCache, LayerCache
 from dragoman.model.masks import padding_mask
@@ -39,13 +38,14 @@ DECODER_OUTPUTS = ("logits", "keys", "values")
 _OPSET = 18
 
 
-class EncoderGraph(nn.Module):
-    """The encoder, and the keys and values of the memory for every decoder layer."""
-
+class _Graph(nn.Module):
     def __init__(self, model: Transformer) -> None:
-        """Wrap a model."""
         super().__init__()
         self.model = model
+
+
+class EncoderGraph(_Graph):
+    """The encoder, and the keys and values of the memory for every decoder layer."""
 
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """source ids (N, S) -> keys and values of the memory, (L, N, H, S, K) each."""
@@ -55,13 +55,8 @@ class EncoderGraph(nn.Module):
         return keys, torch.stack([layer.memory_values for layer in layers])
 
 
-class DecoderGraph(nn.Module):
+class DecoderGraph(_Graph):
     """One step of the decoder."""
-
-    def __init__(self, model: Transformer) -> None:
-        """Wrap a model."""
-        super().__init__()
-        self.model = model
 
     def forward(
         self, source: Tensor, last: Tensor, position: Tensor, memory_keys: Tensor, memory_values: Tensor,
@@ -85,17 +80,12 @@ class _Past(KeyValueCache):
         self.keys, self.values = keys, values
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """As KeyValueCache.append."""
         self.keys, self.values = torch.cat((self.keys, key), dim=2), torch.cat((self.values, value), dim=2)
         return self.keys, self.values
 
 
 def write_model(loaded: ModelFolder, out: Path) -> None:
-    """Write both graphs and the subword models.
-
-    Raises:
-        DragomanError: onnx or onnxscript is not installed.
-    """
+    """Write both graphs and the subword models."""
     for module in ("onnx", "onnxscript"):
         import_optional(module, "onnx")
     model = loaded.model.cpu().eval()
@@ -128,20 +118,11 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     loaded.vocabulary.save(out)
 
 
-class OnnxBackend(SubwordTokenizer):
-    """Both graphs, run by onnxruntime, as a side of the proof."""
-
-    exact = True
-    absent: Sequence[int] = ()
-    renormalizes = False
+class OnnxBackend(Backend):
+    """Both graphs, run by onnxruntime, as a side of the proof; Dragoman's own loop searches."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the graphs that write_model wrote.
-
-        Raises:
-            DragomanError: onnxruntime is not installed.
-        """
-        super().__init__(Vocabulary.load(folder))
+        self.vocabulary = Vocabulary.load(folder)
         library = import_optional("onnxruntime", "onnx")
         self.name = f"onnxruntime {library.__version__}"
         self._encoder, self._decoder = (
@@ -150,13 +131,13 @@ class OnnxBackend(SubwordTokenizer):
         )
 
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-        """As Backend.search, by Dragoman's own loop over these graphs."""
+        """As Backend.search."""
         config = SearchConfig(beam=beam, length_penalty=0.0)
         found = search(self._step, self._start(sources), [limit] * len(sources), config, [NEVER_WRITTEN])
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:
-        """As Backend.forced: logits (T, V), computed token by token."""
+        """As Backend.forced: logits (T, V), token by token."""
         state = self._start([source])
         rows = [self._step(torch.tensor([token]), state)[0] for token in (BOS, *target[:-1])]
         return torch.cat(rows).numpy()
@@ -183,7 +164,6 @@ class _OnnxState:
         self.past = (keys[:, :, :, :0], values[:, :, :, :0])
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """As SearchState.select."""
         kept = hypotheses.numpy()
         self.source = self.source[kept]
         self.memory = (self.memory[0][:, kept], self.memory[1][:, kept])

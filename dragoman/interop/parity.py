@@ -6,22 +6,27 @@ Shapes: T target length, V vocabulary, N hypotheses.
 from __future__ import annotations
 
 import math
+import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import Any, Protocol
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from torch import Tensor
 
+from dragoman.checkpoint import RUN_FILE, ModelFolder
 from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
-from dragoman.interop.sample import Sample
-from dragoman.runtime.console import NowAndThen, Report
+from dragoman.runtime.console import NowAndThen, say
+from dragoman.text.corpus import read_pairs
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
 BEAMS = (1, 4)
@@ -31,83 +36,113 @@ _MAX_ROUNDING = 5.0  # of a log-probability, and
 _MAX_BLEU_DIFFERENCE = 2.0  # if weights are quantized: more than that is not rounding
 _MAX_WRONG = 0.001  # share of the lines that may differ by more than a tie
 _SPELLS_SYMBOL = re.compile(r"<unk>|<pad>|</?s>|^\s*>>.+<<")
+_RANDOM_LENGTHS = (3, 30)  # subwords of a random line
+_TRIES_PER_LINE = 100
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
-class Backend(Protocol):
+@dataclass(frozen=True)
+class Sample:
+    """The sentences of a proof, and where they are from."""
+
+    sources: list[str]
+    references: list[str] | None
+    name: str
+
+
+def choose_sample(loaded: ModelFolder, folder: Path, texts: Sequence[str], count: int) -> Sample:
+    """At most `count` sentences that are short enough for the model.
+
+    They come from the parallel texts, or the validation text of the run in the model's folder, or are random subwords.
+    """
+    texts, most = texts or _validation_text(folder), loaded.model.config.max_length - 1
+    if not texts:
+        say("no text to compare on, so the proof uses random subwords; pass --valid to name a text")
+        return Sample(random_lines(loaded.vocabulary, count, most), None, "random subwords")
+    pairs = read_pairs(texts, loaded.direction.source, loaded.direction.target)
+    usable = (
+        (source, target)
+        for source, target in pairs
+        if source.strip() and target.strip() and len(loaded.vocabulary.source.encode([source])[0]) < most
+    )
+    if not (found := list(islice(usable, count))):
+        raise DragomanError(f"{', '.join(texts)}: no sentences that the model could translate")
+    names = ", ".join(Path(text).name for text in texts)  # stands on the card, so without folders
+    return Sample([source for source, _ in found], [target for _, target in found], names)
+
+
+def _validation_text(folder: Path) -> list[str]:
+    """The validation text of the run that trained the model; empty if it cannot be found."""
+    try:
+        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
+        texts = [str(text) for text in settings["valid"] or [folder / "heldout"]]
+        next(read_pairs(texts, settings["source"], settings["target"]))
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, yaml.YAMLError, DragomanError):
+        return []
+    return texts
+
+
+def random_lines(vocabulary: Vocabulary, count: int, most: int) -> list[str]:
+    """Lines of fewer than `most` random subwords, the same ones in every call; maybe fewer lines than `count`."""
+    draw, source = random.Random(1), vocabulary.source
+    every = range(len(SPECIALS), len(source))
+    texts = source.decode([[token] for token in every])
+    known = [token for token, text in zip(every, texts, strict=True) if text.strip() and _is_printable(text)]
+    shortest, longest = (min(length, max(1, most - 1)) for length in _RANDOM_LENGTHS)
+    drawn = (draw.choices(known, k=draw.randint(shortest, longest)) for _ in range(_TRIES_PER_LINE * count))
+    lines = (" ".join(source.decode([tokens])[0].split()) for tokens in drawn)
+    usable = (line for line in lines if line and _is_printable(line) and len(source.encode([line])[0]) < most)
+    return list(islice(usable, count))
+
+
+def _is_printable(text: str) -> bool:
+    return text.isprintable() and "\ufffd" not in text  # a subword may be part of a character
+
+
+class Backend(ABC):
     """An exported model, or the one to import, run by the library that it is for."""
 
-    name: str
-    """The library and its version."""
-    exact: bool
-    """Whether it computes in float32, so that its answers must be the same."""
-    absent: Sequence[int]
-    """Target subwords that only Dragoman has: their logits are not compared."""
-    renormalizes: bool
-    """Whether the other probabilities add up to 1 again after it forbids a symbol."""
+    name: str  # of the library, with its version
+    vocabulary: Vocabulary  # in the folder, for libraries that have no tokenizer of their own
+    exact: bool = True  # whether it computes in float32, so that its answers must be the same
+    absent: Sequence[int] = ()  # target subwords that only Dragoman has: their logits are not compared
+    renormalizes: bool = False  # whether the other probabilities add up to 1 again after it forbids a symbol
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Raw source lines to ids, each ending in EOS, by its own tokenizer."""
+        """Raw source lines to ids, each ending in EOS."""
+        return [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """Ids, without EOS, to raw target lines, by its own tokenizer."""
+        """Ids, without EOS, to raw target lines."""
+        return self.vocabulary.target.decode(sentences)
 
+    @abstractmethod
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
         """The most probable hypothesis of each source, without EOS; at most `limit` subwords."""
 
+    @abstractmethod
     def forced(self, source: list[int], target: list[int]) -> Array:
         """Logits (T, V) along a target that ends in EOS; log-probabilities (T) if the library tells no logits."""
 
 
-class SubwordTokenizer:
-    """The tokenizer of libraries that have none: the subword models in the exported folder."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        """Take the vocabulary of the exported folder."""
-        self.vocabulary = vocabulary
-
-    def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """As Backend.encode."""
-        return [[*ids, EOS] for ids in self.vocabulary.source.encode(lines)]
-
-    def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
-        """As Backend.decode."""
-        return self.vocabulary.target.decode(sentences)
-
-
 @dataclass
 class Parity:
-    """The result of the comparison; `parity.json` holds its fields."""
+    """The result of the comparison; `parity.json` holds its fields. Sentences are counted by beam."""
 
-    other: str
-    """The library and its version."""
+    other: str  # name of the library, with its version
     sentences: int
-    text: str
-    """Where the sentences are from."""
-    logits: str = "logits"
-    """What was compared along the translations: "logits" or "log-probabilities"."""
-    largest_difference: float = 0.0
-    """Between those of both sides, absolute."""
+    text: str  # where the sentences are from
+    logits: str = "logits"  # or "log-probabilities": what was compared along the translations
+    largest_difference: float = 0.0  # between those of both sides, absolute
     identical: dict[str, int] = field(default_factory=dict)
-    """Sentences with the same subwords, by beam."""
-    endless: dict[str, int] = field(default_factory=dict)
-    """Sentences whose translations reach the greatest length on both sides, as before a model has learned to end them;
-    whether they are the same says nothing."""
-    ties: dict[str, int] = field(default_factory=dict)
-    """Sentences that differ after a choice between candidates less than 0.002 nats apart."""
-    forbidden: dict[str, int] = field(default_factory=dict)
-    """Sentences that differ after the search met a symbol that is never written, such as <unk>, and the other side
-    renormalised the rest."""
-    bleu: dict[str, list[float]] = field(default_factory=dict)
-    """BLEU of Dragoman and of the other side, by beam, if there are references."""
-    tokenized_alike: bool = True
-    """Whether both tokenizers join all identical translations to the same text, except for spaces at its ends."""
-    examples: list[dict[str, str]] = field(default_factory=list)
-    """The first few sentences that differ."""
-    exact: bool = True
-    """Whether both sides compute in float32, so that their answers must be the same."""
-    left_out: int = 0
-    """Lines that spell a symbol such as <unk>, which the other tokenizer takes for the symbol itself."""
+    endless: dict[str, int] = field(default_factory=dict)  # both sides reach the greatest length, which says nothing
+    ties: dict[str, int] = field(default_factory=dict)  # differ after a choice less than 0.002 nats apart
+    forbidden: dict[str, int] = field(default_factory=dict)  # differ as the other side renormalised what <unk> left
+    bleu: dict[str, list[float]] = field(default_factory=dict)  # of Dragoman and the other side
+    tokenized_alike: bool = True  # both join all identical translations alike, except for spaces at their ends
+    examples: list[dict[str, str]] = field(default_factory=list)  # the first few sentences that differ
+    exact: bool = True  # as Backend.exact
+    left_out: int = 0  # lines that spell a symbol such as <unk>, which the other tokenizer takes for the symbol itself
     passed: bool = False
 
     def lines(self) -> list[str]:
@@ -142,35 +177,18 @@ class Parity:
         return self.largest_difference < _MAX_DIFFERENCE and unexplained <= _MAX_WRONG * self.sentences
 
 
-def prove(
-    engine: Engine,
-    vocabulary: Vocabulary,
-    other: Backend,
-    sample: Sample,
-    language: str,
-    report: Report = lambda line: None,
-) -> Parity:
-    """Compare both sides.
+def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
+    """Compare Dragoman's side with another one.
 
     Both search with the same limits and without a length penalty: the best hypothesis is then the same, however a
-    library decides when to stop.
-
-    Args:
-        engine: Dragoman's side.
-        vocabulary: of Dragoman's side.
-        other: the other side.
-        sample: what to translate.
-        language: the target language code, for BLEU.
-        report: called now and then with a line about the progress.
-
-    Raises:
-        DragomanError: the sides cut a sentence into different subwords, or the other one takes no sentence.
+    library decides when to stop. Tokenizers that do not agree are a DragomanError.
     """
-    whole = len(sample.sources)
+    engine = Engine(loaded.model, loaded.model.softmax.weight.device, autocast=False)
+    whole, vocabulary = len(sample.sources), loaded.vocabulary
     sample, ids = _cut_alike(vocabulary, other, sample)
     parity = Parity(other.name, len(ids), sample.name, exact=other.exact, left_out=whole - len(ids))
     for beam in BEAMS:
-        ours, theirs, endless = _search_both(engine, other, ids, beam, report)
+        ours, theirs, endless = _search_both(engine, other, ids, beam)
         texts, other_texts = vocabulary.target.decode(ours), other.decode(theirs)
         same = [place for place in range(len(ids)) if place not in endless and ours[place] == theirs[place]]
         differing = [place for place in range(len(ids)) if place not in endless and ours[place] != theirs[place]]
@@ -182,12 +200,14 @@ def prove(
         parity.forbidden[str(beam)] = sum(kept_out)
         parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
         if sample.references is not None:
-            scores = [evaluate(found, sample.references, language).bleu for found in (texts, other_texts)]
+            scores = [
+                evaluate(found, sample.references, loaded.direction.target).bleu for found in (texts, other_texts)
+            ]
             parity.bleu[str(beam)] = [round(score, 2) for score in scores]
         for place in [*unlike, *differing][: 3 - len(parity.examples)]:
             example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
             parity.examples.append(example | {"beam": str(beam)})
-    _compare_numbers(engine, other, ids, ours, parity, report)
+    _compare_numbers(engine, other, ids, ours, parity)
     parity.passed = parity.passes()
     return parity
 
@@ -200,22 +220,15 @@ def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[
         if here == there:
             taken.append(place)
         elif not _SPELLS_SYMBOL.search(line):
-            first = next((i for i, pair in enumerate(zip(here, there, strict=False)) if len({*pair}) > 1), len(here))
-            parts = [" ".join(vocabulary.source.pieces(ids[first : first + 5])) for ids in (here, there)]
-            raise DragomanError(
-                f"the two tokenizers do not agree, so nothing was written: {line!r} continues, after {first} subwords, "
-                f"with {parts[0]!r} here and {parts[1]!r} there"
-            )
+            raise DragomanError(f"the two tokenizers do not agree on {line!r}, so nothing was written")
     if not taken:
-        raise DragomanError(
-            f"{sample.name}: all lines spell symbols such as {SPECIALS[1]}; pass --valid to name a text"
-        )
+        raise DragomanError(f"{sample.name}: no lines that both sides can take; pass --valid to name a text")
     references = sample.references and [sample.references[place] for place in taken]
     return Sample([sample.sources[place] for place in taken], references, sample.name), [ours[place] for place in taken]
 
 
 def _search_both(
-    engine: Engine, other: Backend, sources: list[list[int]], beam: int, report: Report
+    engine: Engine, other: Backend, sources: list[list[int]], beam: int
 ) -> tuple[list[list[int]], list[list[int]], set[int]]:
     """The best hypotheses of both sides, and the places of those without an end.
 
@@ -225,7 +238,7 @@ def _search_both(
     theirs: dict[int, list[int]] = {}
     endless: set[int] = set()
     config = SearchConfig(beam=beam, length_penalty=0.0)
-    tell = NowAndThen(report)
+    report = NowAndThen(say)
     for length in sorted({len(source) for source in sources}):
         places = [place for place, source in enumerate(sources) if len(source) == length]
         batch = [sources[place] for place in places]
@@ -233,17 +246,17 @@ def _search_both(
         ours.update(zip(places, (found[0].tokens for found in engine.search(batch, config)), strict=True))
         theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
         endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
-        tell(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
+        report(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
     return [ours[place] for place in range(len(sources))], [theirs[place] for place in range(len(sources))], endless
 
 
 def _compare_numbers(
-    engine: Engine, other: Backend, sources: list[list[int]], targets: list[list[int]], parity: Parity, report: Report
+    engine: Engine, other: Backend, sources: list[list[int]], targets: list[list[int]], parity: Parity
 ) -> None:
     """Set the largest difference along the translations."""
-    tell = NowAndThen(report)
+    report = NowAndThen(say)
     for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        tell(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
+        report(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
         there = other.forced(source, [*target, EOS])
         here = engine.logits([source], [[*target, EOS]])[0, : len(target) + 1].cpu()  # without padding
         if there.ndim == 1:
@@ -286,7 +299,7 @@ class _ClosestCall:
 
 
 def _closest_call(engine: Engine, source: list[int], beam: int) -> _ClosestCall:
-    """How close the choices of the search for one sentence were, the one among the finished hypotheses included."""
+    """How close the choices of the search for one sentence were, also that among the finished hypotheses."""
     watch = _ClosestCall(beam)
     found = engine.search([source], SearchConfig(beam=beam, n_best=beam, length_penalty=0.0), watch)[0]
     finals = [first.score - second.score for first, second in pairwise(found[:2])]

@@ -11,10 +11,8 @@ import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import UNK
-from dragoman.inference.engine import Engine
 from dragoman.interop import ctranslate2
-from dragoman.interop.parity import Parity, prove
-from dragoman.interop.sample import Sample
+from dragoman.interop.parity import Parity, Sample, prove
 from tests.small_models import LINES, kinds, small_model
 
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
@@ -24,8 +22,7 @@ def exported(loaded: ModelFolder, folder: Path, quantization: str = "float32") -
     folder.mkdir(exist_ok=True)
     ctranslate2.write_model(loaded, folder, quantization)
     backend = ctranslate2.CTranslate2Backend(folder, loaded.model.config, quantization == "float32")
-    engine = Engine(loaded.model, loaded.model.softmax.weight.device, autocast=False)
-    return prove(engine, loaded.vocabulary, backend, Sample(LINES[:12], LINES[:12], "lines"), "en")
+    return prove(loaded, backend, Sample(LINES[:12], LINES[:12], "lines"))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,15 @@ import torch
 
 from dragoman.checkpoint import LONGEST_FACT, ModelFolder
 from dragoman.config import BOS, EOS, DragomanError
-from dragoman.inference.engine import Engine
-from dragoman.interop.huggingface import HuggingFaceBackend, write_model
-from dragoman.interop.parity import prove
-from dragoman.interop.sample import Sample
+from dragoman.interop.huggingface import (
+    PARTS,
+    HuggingFaceBackend,
+    in_halves,
+    layers_from_marian,
+    layers_to_marian,
+    write_model,
+)
+from dragoman.interop.parity import Sample, prove
 from dragoman.model.transformer import Transformer
 from tests.small_models import LINES, small_model
 
@@ -34,7 +39,7 @@ def logits(folder: Path, source: list[int], target: list[int]) -> torch.Tensor:
         {},
         {"positions": "halves", "tie_softmax": False, "softmax_bias": True, "activation": "gelu"},
         {"share_embeddings": False, "softmax_bias": True, "activation": "swish"},
-        {"joint": False, "positions": "halves"},
+        {"joint": False, "softmax_bias": True, "positions": "halves"},
     ],
     ids=str,
 )
@@ -63,8 +68,7 @@ def test_lines_that_its_tokenizer_takes_otherwise_do_not_stop_an_export(tmp_path
     write_model(loaded, tmp_path)
     backend, target = HuggingFaceBackend(tmp_path), loaded.vocabulary.target
     spelt = ["a <unk> cat", "the cat</s>", "<pad>", "the <s> dog", ">>fra<< the dog", ">>a<< b >>c<< d"]
-    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    parity = prove(engine, loaded.vocabulary, backend, Sample([*LINES[:4], *spelt], None, "lines"), "ne")
+    parity = prove(loaded, backend, Sample([*LINES[:4], *spelt], None, "lines"))
     assert parity.passed
     assert parity.sentences >= 4
     assert 4 <= parity.left_out <= 6
@@ -137,3 +141,25 @@ def test_the_folder_says_how_to_search_and_how_far_the_positions_go(tmp_path: Pa
     assert (search.decoder_start_token_id, search.suppress_tokens) == (BOS, [0, 1, 2])
     assert transformers.AutoConfig.from_pretrained(tmp_path).max_position_embeddings == 700
     assert logits(tmp_path, [7] * 699 + [EOS], [40]).shape[0] == 2
+
+
+def test_sinusoids_in_halves_give_the_same_logits() -> None:
+    loaded = small_model()
+    weights = in_halves(dict(loaded.model.named_parameters()))
+    other = Transformer(replace(loaded.model.config, positions="halves")).eval()
+    source, target = torch.tensor([[7, 9, 30, EOS]]), torch.tensor([[BOS, 40, 11]])
+    with torch.no_grad():
+        other.load_state_dict(weights, strict=False)
+        torch.testing.assert_close(other(source, target), loaded.model(source, target), atol=1e-5, rtol=1e-5)
+        other.load_state_dict(dict(loaded.model.named_parameters()), strict=False)
+        assert (other(source, target) - loaded.model(source, target)).abs().max() > 0.01, "the layout matters"
+
+
+def test_layers_come_back_under_their_names() -> None:
+    weights = dict(small_model().model.named_parameters())
+    there = layers_to_marian(weights)
+    assert all(name.startswith("model.") and "layers" in name for name in there)
+    back = layers_from_marian(there)
+    assert back.keys() == {name for name in weights if ".layers." in name}
+    assert all(torch.equal(back[name], weights[name]) for name in back)
+    assert len(set(PARTS.values())) == len(PARTS)

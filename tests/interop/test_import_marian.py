@@ -17,10 +17,9 @@ from dragoman.exported import describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from dragoman.interop import huggingface, import_marian
+from dragoman.interop import huggingface
 from dragoman.interop.import_marian import ImportedModel, read_marian
-from dragoman.interop.parity import Parity, prove
-from dragoman.interop.sample import Sample
+from dragoman.interop.parity import Parity, Sample, prove
 from tests.marian_folders import TAG, opus
 from tests.small_models import LINES, small_model
 
@@ -29,9 +28,8 @@ BIAS = "model.encoder.layers.0.fc1.bias"
 
 
 def compare(folder: Path, imported: ImportedModel, lines: list[str]) -> Parity:
-    engine = Engine(imported.loaded.model, torch.device("cpu"), autocast=False)
     backend = huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent)
-    return prove(engine, imported.loaded.vocabulary, backend, Sample(lines, None, "lines"), "fr")
+    return prove(imported.loaded, backend, Sample(lines, None, "lines"))
 
 
 def change_tensors(folder: Path, **tensors: torch.Tensor | None) -> None:
@@ -54,11 +52,7 @@ def change_settings(path: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("separate", "changes"),
-    [
-        (False, {"scale_embedding": False}),
-        (True, {"tie_word_embeddings": False}),
-    ],
+    ("separate", "changes"), [(False, {"scale_embedding": False}), (True, {"tie_word_embeddings": False})]
 )
 def test_probabilities_are_those_of_transformers(separate: bool, changes: dict[str, Any], tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus", separate, **changes)
@@ -130,20 +124,6 @@ def test_every_part_of_a_long_line_gets_its_tag(tmp_path: Path) -> None:
         assert translator.vocabulary.source.encode([part.source])[0][0] == tag
 
 
-def test_there_and_back_is_the_same_model(tmp_path: Path) -> None:
-    loaded = small_model()
-    huggingface.write_model(loaded, tmp_path)
-    back = read_marian(tmp_path).loaded
-    assert back.vocabulary.joint
-    assert back.vocabulary.source.serialized == loaded.vocabulary.source.serialized
-    assert back.model.config.softmax_bias is False
-    assert back.model.config.tie_softmax
-    assert back.model.config.share_embeddings
-    source, target = torch.tensor([[7, 9, 30, EOS]]), torch.tensor([[BOS, 40, 11]])
-    with torch.no_grad():
-        torch.testing.assert_close(back.model(source, target), loaded.model(source, target), atol=1e-4, rtol=0)
-
-
 def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Path) -> None:
     facts = {"validation": {"bleu": 31.5}, "steps": 900, TEXT_FACT: "abc", LONGEST_FACT: 30}
     loaded = small_model().with_facts(facts)
@@ -154,7 +134,7 @@ def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Pa
     change_tensors(tmp_path, **{BIAS: torch.zeros(64)})
     again = read_marian(tmp_path).loaded.direction
     assert (again.source, again.target) == ("en", "ne")
-    assert again.facts == {IMPORTED_FACT: tmp_path.name, LONGEST_FACT: 30}
+    assert again.facts == {IMPORTED_FACT: tmp_path.name}
     (tmp_path / "dragoman.json").write_bytes(describe(loaded, "huggingface"))
     assert read_marian(tmp_path).loaded.direction == again, "without checksums nothing tells"
 
@@ -168,14 +148,6 @@ def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
     assert embedding[BOS].abs().max() == 0, "Marian begins with a zero embedding"
     listed = imported.loaded.vocabulary.source.pieces(range(len(rows)))
     assert all(numbers[piece] == row for piece, row in list(zip(listed, rows, strict=True))[4:])
-
-
-def test_padding_of_the_target_has_a_number_of_its_own() -> None:
-    numbers = {"</s>": 0, "<unk>": 1, "a": 2, "b": 3, "<pad>": 4}
-    settings = {"pad_token_id": 2, "decoder_start_token_id": 4, "eos_token_id": 0}
-    numbering = import_marian._number(numbers, settings)
-    assert numbering.rows == [-1, 1, 4, 0, 2, 3]
-    assert numbering.absent == [PAD, BOS]
 
 
 def test_settings_of_the_search_in_the_folder_do_not_count(tmp_path: Path) -> None:
@@ -199,10 +171,8 @@ def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("config.json", None),
         ("config.json", {"dtype": "floatx"}),
         ("tokenizer_config.json", None),
-        ("tokenizer_config.json", {"added_tokens_decoder": "x"}),
         ("tokenizer_config.json", {"model_max_length": "long"}),
     ],
 )
@@ -217,7 +187,7 @@ def test_what_transformers_can_not_load_is_one_sentence(
     else:
         change_settings(folder / name, **changes)
     with pytest.raises(DragomanError, match="transformers can't") as refusal:
-        huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent).encode(LINES[:3])
+        huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent)
     assert "\n" not in str(refusal.value)
 
 
@@ -255,8 +225,7 @@ def test_tensors_that_do_not_fit_are_refused(
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("config.json", {"model_type": "bart"}, "a bart model"),
-        ("config.json", {"model_type": "gone"}, "not a model of Hugging Face"),
+        ("config.json", {"model_type": "bart"}, "bart; only Marian models"),
         ("config.json", {"activation_function": "gelu_new"}, "gelu_new"),
         ("config.json", {"encoder_layers": 3}, r"encoder\.layers\.2\.\S+ is missing"),
         ("config.json", {"d_model": "gone"}, "d_model is missing"),
@@ -271,7 +240,7 @@ def test_tensors_that_do_not_fit_are_refused(
         ("vocab.json", {"<unk>": "gone"}, "from 0 on"),
         ("vocab.json", {"▁new": "x"}, "do not fit together"),
         ("tokenizer_config.json", {"source_lang": None}, "--source and --target"),
-        ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "language code; pass the right ones with"),
+        ("tokenizer_config.json", {"source_lang": "x'); print('y"}, "is no language code"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -292,13 +261,10 @@ def test_missing_and_damaged_files_are_one_sentence(name: str, content: bytes | 
         read_marian(folder)
 
 
-def test_weights_in_other_files_are_refused_with_the_cure(tmp_path: Path) -> None:
+def test_pickled_weights_are_refused(tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(DragomanError, match="could run any program"):
-        read_marian(folder)
-    (folder / "pytorch_model.bin").rename(folder / "model-00001-of-00002.safetensors")
-    with pytest.raises(DragomanError, match=r"only a part of the weights; .* max_shard_size='100GB'"):
         read_marian(folder)
 
 

@@ -10,10 +10,8 @@ import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS
-from dragoman.inference.engine import Engine
 from dragoman.interop import onnx
-from dragoman.interop.parity import prove
-from dragoman.interop.sample import Sample
+from dragoman.interop.parity import Sample, prove
 from tests.small_models import LINES, small_model
 
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'dragoman[onnx]'")
@@ -29,9 +27,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelFolder, Pat
 
 
 def assert_alike(loaded: ModelFolder, folder: Path) -> None:
-    engine = Engine(loaded.model, torch.device("cpu"), autocast=False)
-    sample = Sample(LINES[:12], LINES[:12], "lines")
-    parity = prove(engine, loaded.vocabulary, onnx.OnnxBackend(folder), sample, "en")
+    parity = prove(loaded, onnx.OnnxBackend(folder), Sample(LINES[:12], LINES[:12], "lines"))
     assert parity.passed, parity
     assert parity.identical == {"1": 12, "4": 12}
     assert parity.logits == "logits"

@@ -144,6 +144,12 @@ def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads((back / "parity.json").read_text())["passed"]
     first, second = Translator.load(model), Translator.load(back)
     assert [t.text for t in first.translate(LINES)] == [t.text for t in second.translate(LINES)]
+    assert second.vocabulary.joint
+    assert (second.config.share_embeddings, second.config.tie_softmax, second.config.softmax_bias) == (
+        True,
+        True,
+        False,
+    )
     assert second.direction == first.direction, "what is known about the model comes along"
 
 
@@ -166,7 +172,7 @@ def test_an_exported_folder_with_a_file_of_another_model_is_refused(
     with (out / "shared_vocabulary.json").open("ab") as file:
         file.write(b"\0")
     assert main(words) == 1
-    assert "shared_vocabulary.json: damaged, or of another model" in capsys.readouterr().err
+    assert "shared_vocabulary.json: missing, damaged, or of another model" in capsys.readouterr().err
 
 
 def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(

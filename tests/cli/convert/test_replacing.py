@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -131,15 +130,6 @@ def test_a_file_that_comes_meanwhile_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match=r"mine\.txt"):
         write()
     assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
-
-
-def test_a_mounted_disk_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "disk")
-    with (
-        pytest.raises(DragomanError, match=r"disk: is where a disk is mounted.*name a folder in it"),
-        _staging(tmp_path / "disk", ()),
-    ):
-        pytest.fail("this is said before the work")
 
 
 def test_links_and_the_working_folder_are_good_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
