@@ -63,13 +63,15 @@ class DecoderGraph(_Graph):
         past_keys: Tensor, past_values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """Logits (N, V) of the next token, and the keys and values of the past with the last token."""
-        caches = [LayerCache(*memory) for memory in zip(memory_keys, memory_values, strict=True)]
-        for cache, keys, values in zip(caches, past_keys, past_values, strict=True):
-            cache.past = _Past(keys, values)
+        caches = []
+        for layer in range(len(memory_keys)):  # an index is one node of the graph, unpacking would be two
+            caches.append(LayerCache(memory_keys[layer], memory_values[layer]))
+            caches[-1].past = _Past(past_keys[layer], past_values[layer])
         x = self.model.target_embedding(last[:, None]) + self.model.target_positions.table.index_select(0, position)
         x = self.model.decoder(x, DecoderCache(caches), None, padding_mask(source, PAD))  # (N, 1, D)
+        logits = self.model.softmax(x)[:, 0]
         keys, values = (torch.stack([getattr(cache.past, name) for cache in caches]) for name in ("keys", "values"))
-        return self.model.softmax(x)[:, 0], keys, values
+        return logits, keys, values
 
 
 class _Past(KeyValueCache):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,9 @@ from tests.small_models import LINES, kinds, small_model
 library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
 
 
+LEARNED = {"norm": "pre", "positions": "learned", "activation": "swish", "joint": False, "softmax_bias": True}
+
+
 def exported(loaded: ModelFolder, folder: Path, quantization: str = "float32") -> Parity:
     folder.mkdir(exist_ok=True)
     ctranslate2.write_model(loaded, folder, quantization)
@@ -30,7 +32,7 @@ def exported(loaded: ModelFolder, folder: Path, quantization: str = "float32") -
     [
         {},
         {"positions": "halves", "tie_softmax": False, "softmax_bias": True, "activation": "gelu"},
-        {"norm": "pre", "positions": "learned", "activation": "swish", "joint": False, "softmax_bias": True},
+        LEARNED,
         {"norm": "pre", "share_embeddings": False, "layer_norm_eps": 1e-2},
     ],
     ids=str,
@@ -42,19 +44,13 @@ def test_kinds_of_models_answer_alike(settings: dict[str, Any], tmp_path: Path) 
     assert parity.largest_difference < 5e-5
 
 
-def failures(some: Iterable[dict[str, Any]], folder: Path) -> list[Any]:
-    failed: list[Any] = []
-    for number, settings in enumerate(some):
-        parity = exported(small_model(**settings), folder / str(number))
-        if not parity.passed or min(parity.identical.values()) < parity.sentences:
-            failed.append((settings, parity))
-    return failed
-
-
 @pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 def test_all_kinds_answer_alike(tmp_path: Path) -> None:
-    assert not failures(kinds(), tmp_path)
+    for number, settings in enumerate(kinds()):
+        parity = exported(small_model(**settings), tmp_path / str(number))
+        assert parity.passed, (settings, parity)
+        assert min(parity.identical.values()) == parity.sentences, (settings, parity)
 
 
 def test_differences_by_keeping_out_the_unknown_symbol_are_counted_apart(tmp_path: Path) -> None:
@@ -84,10 +80,10 @@ def test_the_proof_notices_wrong_positions(tmp_path: Path, monkeypatch: pytest.M
     assert parity.examples
 
 
-@pytest.mark.parametrize("positions", ["interleaved", "learned"])
-def test_positions_cover_the_default_limits_of_ctranslate2(positions: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, LEARNED], ids=str)
+def test_positions_cover_the_default_limits_of_ctranslate2(settings: dict[str, Any], tmp_path: Path) -> None:
     """Argos sets no others."""
-    ctranslate2.write_model(small_model(positions=positions, max_length=64), tmp_path)
+    ctranslate2.write_model(small_model(**settings), tmp_path)
     translator = library.Translator(str(tmp_path), intra_threads=1)
     (found,) = translator.translate_batch([["▁a"] * 2000], beam_size=1, min_decoding_length=256)
     assert len(found.hypotheses[0]) == 256

@@ -135,8 +135,6 @@ def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Pa
     again = read_marian(tmp_path).loaded.direction
     assert (again.source, again.target) == ("en", "ne")
     assert again.facts == {IMPORTED_FACT: tmp_path.name}
-    (tmp_path / "dragoman.json").write_bytes(describe(loaded, "huggingface"))
-    assert read_marian(tmp_path).loaded.direction == again, "without checksums nothing tells"
 
 
 def test_special_symbols_keep_their_meaning(tmp_path: Path) -> None:
@@ -170,22 +168,13 @@ def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "changes"),
-    [
-        ("config.json", {"dtype": "floatx"}),
-        ("tokenizer_config.json", None),
-        ("tokenizer_config.json", {"model_max_length": "long"}),
-    ],
+    [("config.json", {"dtype": "floatx"}), ("tokenizer_config.json", {"model_max_length": "long"})],
 )
-def test_what_transformers_can_not_load_is_one_sentence(
-    name: str, changes: dict[str, Any] | None, tmp_path: Path
-) -> None:
+def test_what_transformers_can_not_load_is_one_sentence(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
     """transformers raises errors of many kinds, some of them only when it cuts text."""
     folder = opus(tmp_path / "opus")
     imported = read_marian(folder)
-    if changes is None:
-        (folder / name).write_text("{")
-    else:
-        change_settings(folder / name, **changes)
+    change_settings(folder / name, **changes)
     with pytest.raises(DragomanError, match="transformers can't") as refusal:
         huggingface.HuggingFaceBackend(folder, imported.rows, imported.absent)
     assert "\n" not in str(refusal.value)
