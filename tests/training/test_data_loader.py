@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
-from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -89,18 +87,6 @@ def test_each_epoch_is_the_plan_with_a_seed_for_each_batch(accumulate: int) -> N
     assert [sentences(batch) for _, batch in found] == [batch.tolist() for _, batch in expected]
 
 
-@pytest.mark.parametrize("done", [7, len(PLAN[0])])
-def test_what_follows_a_break_is_what_would_have_followed(done: int) -> None:
-    config = configure()
-    straight = list(map(contents, shares_of(config)))
-    progress = Progress()
-    shares = DataLoader(STORE, config, Processes())
-    shares.settle_accumulation(progress)
-    before = list(map(contents, islice(shares.steps(progress), done)))
-    after = list(map(contents, shares_of(config, progress=copy.deepcopy(progress))))
-    assert before + after == straight
-
-
 # ---- several
 
 
@@ -181,20 +167,6 @@ def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None
     config = replace(configure(), text=TextConfig(subword_dropout=0.1))
     with pytest.raises(ConfigError, match="BPE"):
         DataLoader(text.train, config, Processes(), Vocabulary(unigram, unigram))
-
-
-# ---- settling
-
-
-@pytest.mark.parametrize(("accumulate", "size", "batches"), [(3, 1, 3), (4, 2, 4), (5, 3, 6), (1, 8, 8)])
-def test_every_process_has_a_batch_of_each_step_and_people_are_told_where_that_makes_more(
-    accumulate: int, size: int, batches: int
-) -> None:
-    progress = Progress()
-    line = DataLoader(STORE, configure(accumulate), Processes(0, size)).settle_accumulation(progress)
-    assert progress.accumulate == batches
-    assert (line is None) == (batches == accumulate)
-    assert line is None or f"a step has {batches} batches, shared by {size} processes" in line
 
 
 # ---- the most demanding

@@ -93,15 +93,6 @@ def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> 
     assert measured.accuracy == pytest.approx(accuracy, abs=1e-12)
 
 
-def test_the_scores_of_the_translations_join_the_loss() -> None:
-    seen: list[Transformer] = []
-    model = trained_model()
-    measured = validator(validate=lambda model, bf16: seen.append(model) or SCORED).measure(model)
-    assert {name: value for name, value in measured.scores.items() if name != "loss"} == SCORED.scores
-    assert measured.signatures == SCORED.signatures
-    assert seen == [model]
-
-
 def test_where_memory_is_short_the_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = validator(400).measure(trained_model())
     measure = validation_module.measure
