@@ -77,12 +77,12 @@ class SubwordModel:
 
         The same seed gives the same ids.
         """
-        # SentencePiece starts a thread for the call, and that thread's generator starts from this seed.
+        # For several lines SentencePiece starts a thread, whose generator starts from this seed; for one it does not.
         sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
         ids: list[list[int]] = self._processor.encode(
-            list(lines), out_type=int, enable_sampling=True, alpha=dropout, num_threads=1
+            [*lines, ""], out_type=int, enable_sampling=True, alpha=dropout, num_threads=1
         )
-        return ids
+        return ids[:-1]
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on one line; special symbols are left out."""
