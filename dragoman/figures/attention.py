@@ -85,21 +85,22 @@ def last_layers(inspection: Inspection) -> Figure:
     has just read and the one it writes next), columns are keys. The decoder’s self-attention is empty above the
     diagonal, where its mask hides the future.
     """
-    source, target, steps = _source(inspection), inspection.labels(inspection.inputs), steps_of(inspection)
-    outer, cross, inner = "encoder self-attention", "cross-attention", "decoder self-attention"
+    blocks = {
+        "encoder self-attention": last_block(inspection, "encoder", "self_attention"),
+        "cross-attention": last_block(inspection, "decoder", "cross_attention"),
+        "decoder self-attention": last_block(inspection, "decoder", "self_attention"),
+    }
+    outer, cross, inner = blocks
+    (steps, source), (_, target) = _labels(inspection, blocks[cross]), _labels(inspection, blocks[inner])
     side, foot = _margins([*source, *steps], [*source, *target])
     length = 1.1 * (_panel(source) + _panel(target))
     height = foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
     figure = style.new_figure(max(style.FULL_WIDTH, side + length + 1.1), height)
     lengths = (len(source), len(target))
     axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=lengths, height_ratios=lengths)
-    for kind, block, queries, keys in (
-        (outer, last_block(inspection, "encoder", "self_attention"), source, source),
-        (cross, last_block(inspection, "decoder", "cross_attention"), steps, source),
-        (inner, last_block(inspection, "decoder", "self_attention"), steps, target),
-    ):
+    for kind, block in blocks.items():
         mean = style.as_array(inspection.maps[block]).mean(axis=0)
-        image = _labelled_map(axes[kind], mean, queries, keys, 1.0)
+        image = _labelled_map(axes[kind], mean, *_labels(inspection, block), 1.0)
         axes[kind].set_title(kind)
     axes[outer].tick_params(labelbottom=False)
     axes[inner].tick_params(labelleft=False)
@@ -118,10 +119,7 @@ def last_cross_attention(inspection: Inspection) -> Figure:
 
 def block_figure(inspection: Inspection, block: str, title: str = "") -> Figure:
     """All heads of one block of an inspection, such as "decoder.0.cross_attention"."""
-    encoder, cross = block.startswith("encoder."), block.endswith(".cross_attention")
-    queries = _source(inspection) if encoder else steps_of(inspection)
-    keys = _source(inspection) if encoder or cross else inspection.labels(inspection.inputs)
-    return attention_heads(inspection.maps[block], queries, keys, title)
+    return attention_heads(inspection.maps[block], *_labels(inspection, block), title)
 
 
 def last_block(inspection: Inspection, part: str, kind: str) -> str:
@@ -144,8 +142,12 @@ def block_in_words(name: str) -> str:
     return f"{part} layer {int(layer) + 1} {kind.replace('_', '-')}"
 
 
-def _source(inspection: Inspection) -> list[str]:
-    return inspection.labels(inspection.source_pieces, 0)
+def _labels(inspection: Inspection, block: str) -> tuple[list[str], list[str]]:
+    """Labels of the queries and of the keys of a block."""
+    source = inspection.labels(inspection.source_pieces, 0)
+    if block.startswith("encoder."):
+        return source, source
+    return steps_of(inspection), source if block.endswith(".cross_attention") else inspection.labels(inspection.inputs)
 
 
 def _labelled_map(

@@ -147,7 +147,7 @@ def decoding_steps(figure: Figure) -> None:
     style.write_ticks(ax, heads, [f"step {step}" for step in range(1, length + 1)])
     ax.xaxis.tick_top()
     for step, token in enumerate([*tokens[1:], "</s>"]):
-        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT)
+        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT, family=style.families_for(token))
     ax.text(length - 0.3, -0.75, "finds", va="bottom", size=style.SMALL, color=style.GREY)
     ax.legend(handles=_LEGEND, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
 

@@ -60,6 +60,7 @@ FALLBACKS = (
 """Fonts for the characters that LATIN lacks; Matplotlib joins Arabic and Indic letters from version 3.11 on."""
 
 SETTINGS: dict[str, Any] = {
+    "font.family": [LATIN],
     "font.size": TEXT,
     "axes.titlesize": TEXT + 1,
     "axes.titlelocation": "left",
@@ -90,7 +91,7 @@ def styled() -> Iterator[None]:
     """Set the figures' style during a `with` block or a decorated function; draw and save inside it."""
     # From Matplotlib's own defaults, so that a reader's settings change nothing; asking for the backend would load one.
     defaults: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-    with matplotlib.rc_context(defaults | SETTINGS | {"font.family": families()}):
+    with matplotlib.rc_context(defaults | SETTINGS):
         yield
 
 
@@ -141,17 +142,21 @@ def as_array(values: Tensor | ArrayLike) -> Array:
 def families() -> list[str]:
     """Return LATIN and the installed FALLBACKS: Matplotlib takes each character from the first that has it."""
     known = {font.fname for font in font_manager.fontManager.ttflist}
-    for path in font_manager.findSystemFonts():  # Matplotlib's own list is as old as its cache
-        if path not in known:
-            with suppress(OSError, RuntimeError):  # not a readable font
-                font_manager.fontManager.addfont(path)
+    for path in sorted({*font_manager.findSystemFonts()} - known):  # Matplotlib's own list is as old as its cache
+        with suppress(OSError, RuntimeError):  # not a readable font
+            font_manager.fontManager.addfont(path)
     installed = set(font_manager.get_font_names())
     return [LATIN, *(family for family in FALLBACKS if family in installed)]
 
 
+def families_for(text: str) -> list[str]:
+    """Families to write a text with: LATIN alone if that is enough, because looking up all of them takes time."""
+    return [LATIN] if _characters(LATIN).issuperset(map(ord, text)) else families()
+
+
 def can_draw(text: str) -> bool:
     """Whether the fonts of this machine have every character of the text."""
-    return all(any(ord(character) in _characters(name) for name in families()) for character in text)
+    return all(any(ord(character) in _characters(name) for name in families_for(text)) for character in text)
 
 
 @cache
@@ -193,9 +198,9 @@ def write_ticks(
     for axis, labels, limit in zip((ax.xaxis, ax.yaxis), (columns, rows), limits, strict=True):
         if labels is not None:
             texts = {place: drawable(str(label), limit) for place, label in enumerate(labels) if label != ""}
-            rotation = 90 if upright and axis is ax.xaxis else 0
-            # A dollar sign in a sentence is money and does not start a formula.
-            axis.set_ticks(list(texts), labels=list(texts.values()), rotation=rotation, parse_math=False)
+            look: dict[str, Any] = {"rotation": 90 if upright and axis is ax.xaxis else 0}
+            look |= {"family": families_for("".join(texts.values())), "parse_math": False}  # $ is money, not a formula
+            axis.set_ticks(list(texts), labels=list(texts.values()), **look)
             axis.set_tick_params(length=0)
 
 
@@ -227,9 +232,10 @@ def cells(
     ax.pcolormesh(x, y, table, cmap=cmap, norm=norm, edgecolors=border[0], linewidth=border[1])
     for (i, j), value in np.ndenumerate(table):
         if texts is not None and texts[i][j]:
-            ink = ink_on(cmap(norm(value)))
-            label = ax.text(j + origin[0], i + origin[1], drawable(texts[i][j]), ha="center", va="center", color=ink)
-            label.set(size=size, parse_math=False, in_layout=False)  # it lies within ax: nothing to measure
+            text, ink = drawable(texts[i][j]), ink_on(cmap(norm(value)))
+            label = ax.text(j + origin[0], i + origin[1], text, ha="center", va="center", size=size, color=ink)
+            # It lies within ax: nothing to measure.
+            label.set(family=families_for(text), parse_math=False, in_layout=False)
     ax.spines[:].set_visible(False)
     if not ax.yaxis_inverted():
         ax.invert_yaxis()
