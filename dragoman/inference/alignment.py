@@ -30,11 +30,10 @@ NO_WORD = -1
 
 @dataclass(frozen=True)
 class Alignment:
-    """The links between two sentences, and what they link."""
+    """The links between two sentences, and the words or subwords that they link."""
 
     links: Links
     source: list[str]
-    """The source's words, or its subwords."""
     target: list[str]
 
     def pharaoh(self) -> str:
@@ -80,12 +79,6 @@ def unit_of(language: str) -> Unit:
     return "words" if has_spaces(language) else "subwords"
 
 
-def without_first_source(alignment: Alignment) -> Alignment:
-    """The alignment without its first source word and the links of that word."""
-    links = [(source - 1, target) for source, target in alignment.links if source]
-    return Alignment(links, alignment.source[1:], alignment.target)
-
-
 def alignment_layer(num_layers: int) -> int:
     """The decoder layer, from 0, whose cross-attention is read: the last one, or from six layers on the one before it.
 
@@ -100,14 +93,12 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
     """Link each target word to the source word that the steps which predict it attend to most.
 
     The heads are averaged. A source word's weight is the sum over its subwords, a target word's the mean over its own.
+    A source without words has no links.
 
     Args:
-        weights: cross-attention (H, T, S); row t belongs to the step that predicts subword t.
+        weights: cross-attention (H, T, S), perhaps padded; row t belongs to the step that predicts subword t.
         source_words: word of each source subword (S), NO_WORD for `</s>`.
         target_words: word of each target subword (T), NO_WORD for `</s>`.
-
-    Returns:
-        A link for each target word; none if the source has no words.
     """
     sources, targets = max(source_words, default=NO_WORD) + 1, max(target_words, default=NO_WORD) + 1
     if not sources:
@@ -126,17 +117,14 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
 def align_sentences(
     weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: Units
 ) -> Alignment:
-    """The alignment of one sentence pair, ids that end with EOS.
-
-    weights is the cross-attention (H, T, S), which may have padding at the end.
-    """
+    """The alignment of one sentence pair, ids that end with EOS, from cross-attention (H, T, S)."""
     source_words, source_shown = split_into_words(source, vocabulary.source, units[0])
     target_words, target_shown = split_into_words(target, vocabulary.target, units[1])
     return Alignment(align(weights, source_words, target_words), source_shown, target_shown)
 
 
 def join_alignments(
-    parts: Sequence[Part], alignments: Sequence[Alignment], units: Units, target_spaced: bool
+    parts: Sequence[Part], alignments: Sequence[Alignment], units: Units, target_spaced: bool, tagged: bool = False
 ) -> Alignment:
     """The alignment of a whole line from those of its parts; a word that was cut becomes one word again.
 
@@ -145,16 +133,18 @@ def join_alignments(
         alignments: of each part.
         units: what is linked.
         target_spaced: whether a space stands between the translations of two parts.
+        tagged: whether every part begins with the line's tag, which counts once.
     """
     links: dict[tuple[int, int], None] = {}
     source: list[str] = []
     target: list[str] = []
     spaced = True
     for part, alignment in zip(parts, alignments, strict=True):
+        repeated = tagged and bool(source)  # words at the beginning that are left out
         spaced = spaced or part.source[:1].isspace() or units[0] == "subwords"
-        sources_before = _append(source, alignment.source, spaced)
+        sources_before = _append(source, alignment.source[repeated:], spaced) - repeated
         targets_before = _append(target, alignment.target, target_spaced or units[1] == "subwords")
-        links |= {(s + sources_before, t + targets_before): None for s, t in alignment.links}
+        links |= {(s + sources_before, t + targets_before): None for s, t in alignment.links if s >= repeated}
         spaced = part.source[-1:].isspace()
     return Alignment(list(links), source, target)
 

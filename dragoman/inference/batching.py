@@ -14,10 +14,9 @@ from dragoman.text.batches import plan_in_order
 
 Result = TypeVar("Result")
 
-FORCED_TOKENS = 4096
-"""Budget of one batch of given translations."""
 FORCE_CURE = "shorten it, or take another --device"
 """What to do if a given translation does not fit in memory."""
+_FORCED_TOKENS = 4096  # budget of one batch of given translations: pairs × longest side
 
 
 def in_batches(
@@ -28,7 +27,7 @@ def in_batches(
     cure: str,
     progress: Callable[[list[int]], None] = lambda batch: None,
 ) -> list[Result]:
-    """Call a function for all sentences; sentences of similar length go together.
+    """Call a function for all sentences, those of similar length together; returns their results, in order.
 
     If a batch does not fit in memory, it and those that wait are halved.
 
@@ -37,14 +36,8 @@ def in_batches(
         arguments: of the function, given the sentences' places in lengths.
         lengths: of the sentences, in subwords.
         batch_tokens: budget of one batch: sentences × longest.
-        cure: what to do if one sentence alone does not fit in memory.
+        cure: what to do if one sentence alone does not fit in memory, which is a DragomanError.
         progress: called with the places of each batch that is done.
-
-    Returns:
-        The results, in the order of the lengths.
-
-    Raises:
-        DragomanError: one sentence alone does not fit in memory.
     """
     results: dict[int, Result] = {}
     running: dict[Future[Sequence[Result] | None], list[int]] = {}
@@ -83,16 +76,12 @@ def log_probs_in_batches(
     score: Callable[[list[list[int]], list[list[int]]], list[float]],
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
-    batch_tokens: int = FORCED_TOKENS,
 ) -> list[float]:
-    """The log-probability of each target given its source, in order; ids, each ending in EOS.
-
-    score is that of an engine; batch_tokens is its budget, pairs × longest side.
-    """
+    """The log-probability of each target given its source, by an engine's score; ids, each ending in EOS."""
     return in_batches(
         Workers(score),
         lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
         [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
-        batch_tokens,
+        _FORCED_TOKENS,
         FORCE_CURE,
     )

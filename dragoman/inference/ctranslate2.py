@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
 from dragoman.exported import read_description
-from dragoman.inference.rules import LengthPenalty, length_limits
+from dragoman.inference.rules import length_limits, length_penalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.workers import available_cores
 from dragoman.runtime.optional_imports import import_optional
@@ -38,11 +39,7 @@ class CTranslate2Engine:
         threads: int = 1,
         device: torch.device = CPU,
     ) -> None:
-        """Load a folder with a model.bin, to compute with this many workers at the same time and threads for each.
-
-        Raises:
-            DragomanError: CTranslate2 is not installed, or can't read the folder.
-        """
+        """Load a folder with a model.bin, to compute with this many workers at the same time and threads for each."""
         library = import_optional("ctranslate2", "ctranslate2")
         self.config = config
         self._vocabulary = vocabulary
@@ -64,13 +61,11 @@ class CTranslate2Engine:
         return f"ctranslate2 {self._version}, {self._translator.compute_type} on {self._translator.device}"
 
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first.
+        """The best hypotheses for each source, best first; as Engine.search.
 
         Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
         without it until as many hypotheses as the beam have finished and the best candidate of a step was an end;
-        those then compete by Dragoman's penalty. CTranslate2's own way, to stop at the first so many endings, would
-        take hopeless ones if the model is sure of a longer translation. Arguments and errors are those of
-        Engine.search.
+        those then compete by Dragoman's penalty.
         """
         limits = length_limits(sources, config, self.config.max_length)
         most = max(limits)
@@ -79,8 +74,7 @@ class CTranslate2Engine:
         beyond = [i for i, some in enumerate(found) if most > limits[i] <= max(len(one.tokens) for one in some)]
         for limit in {limits[i] for i in beyond}:
             places = [i for i in beyond if limits[i] == limit]
-            again = self.hypotheses([sources[i] for i in places], config, limit)
-            for place, some in zip(places, again, strict=True):
+            for place, some in zip(places, self.hypotheses([sources[i] for i in places], config, limit), strict=True):
                 found[place] = some
         return [some[: config.n_best] for some in found]
 
@@ -98,22 +92,15 @@ class CTranslate2Engine:
             again = self._translate([sources[i] for i in places], whole_beam, limit, suppressed)
             for place, some in zip(places, again, strict=True):
                 found[place] = some
-        return self._rescored(sources, found, config, range(len(found)) if config.min_length else {*wrong, *cut})
-
-    def _rescored(
-        self, sources: list[list[int]], found: list[list[Hypothesis]], config: SearchConfig, places: Collection[int]
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses, those in these places with the probability that the model gives them and their end.
-
-        CTranslate2's own numbers are too high if something was forbidden, because it normalises the rest, or if a
-        translation reached the limit, because the end is not counted.
-        """
-        pairs = [(place, one.tokens) for place in places for one in found[place]]
-        log_probs = self.score([sources[place] for place, _ in pairs], [[*tokens, EOS] for _, tokens in pairs])
-        rescored = [[] if place in places else some for place, some in enumerate(found)]
-        for (place, tokens), log_prob in zip(pairs, log_probs, strict=True):
-            rescored[place].append(_competing(tokens, log_prob, config))
-        return [_best_first(some) for some in rescored]
+        # CTranslate2's own numbers are too high if something was forbidden, because it normalises the rest, or if a
+        # translation reached the limit, because the end is not counted.
+        inexact = range(len(found)) if config.min_length else sorted({*wrong, *cut})
+        ended = [[[*one.tokens, EOS] for one in found[place]] for place in inexact]
+        repeated = [sources[place] for place, some in zip(inexact, ended, strict=True) for _ in some]
+        log_probs = iter(self.score(repeated, [ids for some in ended for ids in some]))
+        for place, ids_of in zip(inexact, ended, strict=True):
+            found[place] = _competing(ids_of, list(islice(log_probs, len(ids_of))), config)
+        return found
 
     def _translate(
         self, sources: list[list[int]], config: SearchConfig, limit: int, suppressed: list[list[str]] | None = None
@@ -132,7 +119,8 @@ class CTranslate2Engine:
             return_scores=True,
             return_end_token=True,
         )
-        return [self._hypotheses(result, config) for result in found]
+        ended = [[self._ended(pieces) for pieces in result.hypotheses] for result in found]
+        return [_competing(some, result.scores, config) for some, result in zip(ended, found, strict=True)]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS."""
@@ -156,29 +144,21 @@ class CTranslate2Engine:
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
 
-    def _hypotheses(self, result: Any, config: SearchConfig) -> list[Hypothesis]:
-        found = []
-        for pieces, log_prob in zip(result.hypotheses, result.scores, strict=True):
-            ids = self._vocabulary.target.ids(pieces)
-            tokens = ids[:-1] if ids and ids[-1] == EOS else ids  # without an end if it reached the limit
-            found.append(_competing(tokens, log_prob, config))
-        return _best_first(found)
+    def _ended(self, pieces: list[str]) -> list[int]:
+        """The ids of a hypothesis, with the end that one at the limit lacks."""
+        ids = self._vocabulary.target.ids(pieces)
+        return ids if ids[-1:] == [EOS] else [*ids, EOS]
 
 
-def _competing(tokens: list[int], log_prob: float, config: SearchConfig) -> Hypothesis:
-    return Hypothesis(tokens, log_prob, log_prob / LengthPenalty(config.length_penalty)(len(tokens) + 1))
-
-
-def _best_first(some: list[Hypothesis]) -> list[Hypothesis]:
-    return sorted(some, key=lambda hypothesis: -hypothesis.score)
+def _competing(ended: Sequence[list[int]], log_probs: Sequence[float], config: SearchConfig) -> list[Hypothesis]:
+    """Hypotheses from their ids, each ending in EOS; best first."""
+    penalties = [length_penalty(len(ids), config.length_penalty) for ids in ended]
+    found = [Hypothesis(i[:-1], p, p / penalty) for i, p, penalty in zip(ended, log_probs, penalties, strict=True)]
+    return sorted(found, key=lambda hypothesis: -hypothesis.score)
 
 
 def choose_engine(folder: Path, asked: EngineName) -> EngineName:
-    """torch or ctranslate2: the one asked for, or the one that the folder is for.
-
-    Raises:
-        ConfigError: the folder is not for the engine asked for.
-    """
+    """torch or ctranslate2: what the folder is for; a ConfigError if something else was asked for."""
     exported = (folder / MODEL_FILE).is_file()
     if asked == "ctranslate2" and not exported:
         cure = f"dragoman export {folder} --to ctranslate2 --out …"
@@ -191,16 +171,10 @@ def choose_engine(folder: Path, asked: EngineName) -> EngineName:
 def load_exported(
     folder: Path, device: torch.device, workers: int = 1
 ) -> tuple[CTranslate2Engine, Vocabulary, Direction]:
-    """Load a folder that Dragoman exported for CTranslate2.
+    """Load a folder that Dragoman exported for CTranslate2, which computes on a CPU unless the device is CUDA's.
 
-    Args:
-        folder: the folder.
-        device: CUDA's, or the CPU; for any other, CTranslate2 computes on the CPU.
-        workers: batches computed at the same time, at most one for each core; on a CPU they share its threads, and 0
-            is one for each.
-
-    Raises:
-        DragomanError: part of it is missing or damaged, or CTranslate2 is not installed.
+    workers is the number of batches computed at the same time, at most one for each core; on a CPU they share its
+    threads, and 0 is one for each.
     """
     description = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)

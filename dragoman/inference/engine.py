@@ -25,7 +25,7 @@ class Engine:
     """A PyTorch model that searches, and that reads given translations."""
 
     def __init__(self, model: Transformer, device: torch.device, autocast: bool) -> None:
-        """Take a model that is on the device; autocast computes its matrix products in bf16."""
+        """Take a model that is on the device; autocast computes its products in bf16."""
         self.model = model
         self.config = model.config
         self.device = device
@@ -39,12 +39,9 @@ class Engine:
 
     @torch.inference_mode()
     def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first; one batch.
+        """The best hypotheses for each source (ids, each ending in EOS), best first; one batch.
 
-        Args:
-            sources: ids, each ending in EOS.
-            config: beam, length penalty, …
-            more_rules: applied before the ordinary ones.
+        more_rules are applied before the ordinary ones.
 
         Raises:
             ConfigError: min_length is more than the model can write.
@@ -98,8 +95,7 @@ class Engine:
     def decoder(self) -> IncrementalDecoder:
         """The model's decoder as it is now; made again if weights have changed since."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
-        # One number of each is compared as well: fused optimizers change weights without counting versions, and
-        # weights made in inference mode have none.
+        # One number of each as well: fused optimizers don't count versions, and weights of inference mode have none.
         seen = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights]
         numbers = torch.stack([weight.view(-1)[0].float() for weight in weights]).tolist()
         if self._made is None or self._made[0] != (seen, numbers):
@@ -108,7 +104,6 @@ class Engine:
         return self._made[1]
 
     def _teacher_forcing(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, Tensor]:
-        """What the model reads along given targets: source (B, S) and target input (B, T)."""
         return self._padded(sources), self._padded([[BOS, *ids[:-1]] for ids in targets])
 
     def _padded(self, sentences: list[list[int]]) -> Tensor:

@@ -2,14 +2,12 @@
 
 It computes what Transformer.decode computes with a cache, in fewer and larger operations:
 
-- Self-attention's queries, keys and values come from one product, and all weights are converted to the working
-  precision once.
+- One product makes self-attention's queries, keys and values; all weights are converted to the precision once.
 - The W hypotheses of a sentence share one store of keys and values. Reordering the beam copies only the mask that says
   whose keys each hypothesis descends from.
-- Finished sentences stay in the tensors until there are enough of them. So tensors of few sizes occur, for each of
-  which the processor's kernels are compiled.
-- Keys come in multiples of 16, the last ones masked, because a kernel that works on 16 numbers at once takes twice as
-  long for 14 as for 16.
+- Finished sentences stay in the tensors until there are enough of them, so that tensors of few sizes occur: the
+  processor's kernels are compiled for each size.
+- Keys come in multiples of 16, the last ones masked: a kernel works on 16 numbers at once.
 
 Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence side by side), S source length, L slots of
 keys (both multiples of 16), D d_model, H heads, K d_k, V vocabulary.
@@ -35,9 +33,8 @@ _TYPICAL_ROWS = 256  # that the layout of weights is chosen for; any number work
 class Product:
     """x Wᵀ + b of one linear layer, or of several that read the same x, side by side; then an activation, if any.
 
-    The weights are prepared once and stay as they are. oneDNN multiplies bf16 in tiles and would lay the weights out
-    in tiles at every call, which takes longer than the product itself if x has few rows. So they are laid out once,
-    with the operations that torch.compile uses in its output.
+    oneDNN multiplies bf16 in tiles and would lay the weights out in tiles at every call, which takes longer than the
+    product itself if x has few rows. So they are laid out once, with the operations that torch.compile uses.
     """
 
     def __init__(
@@ -78,12 +75,7 @@ class IncrementalState:
     """What a search remembers of its sentences and hypotheses. Masks are additive, 0 or -inf, as the fused kernel's."""
 
     def __init__(self, memory: Sequence[Tensor], source_mask: Tensor) -> None:
-        """Start with one hypothesis without tokens for each sentence.
-
-        Args:
-            memory: each decoder layer's keys and values of the memory, (2, B, H, S, K).
-            source_mask: bool (B, 1, 1, S), True = may attend.
-        """
+        """Start with one empty hypothesis for each sentence, and each layer's keys and values (2, B, H, S, K)."""
         self.length = 0
         """Tokens decoded so far."""
         self.memory = list(memory)
@@ -98,16 +90,12 @@ class IncrementalState:
         self._own: Tensor | None = None
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """Keep these hypotheses, in this order, and these sentences.
+        """Keep these hypotheses (N',) and these sentences (B',), as SearchState says.
 
         Example: of three sentences with two hypotheses each, 0 1 | 2 3 | 4 5, the second is done, and the first
         continues twice from its better hypothesis: hypotheses 0 0 4 5, sentences 0 2. If fewer sentences fit smaller
         tensors (there are few sizes), the two move together. Otherwise they stay where they are, and what is computed
         for the sentence between them is ignored.
-
-        Args:
-            hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
-            sentences: int (B',), indices of the sentences before; None if all stay.
         """
         batch, _, width, slots = self.descent.shape
         if sentences is None and self.places is None:
@@ -127,7 +115,7 @@ class IncrementalState:
         self.descent = self.descent.view(-1, slots).index_select(0, rows.view(-1)).view(batch, 1, -1, slots)
 
     def begin_step(self, x: Tensor) -> Tensor:
-        """Make room for one more position; x (N, 1, D) -> (B, W, D) for all sentences in the tensors."""
+        """Make room for one more position; x (N, 1, D) -> (B, W, D), for all sentences in the tensors."""
         batch = len(self.source_mask)
         x = x.view(batch if self.places is None else len(self.places), -1, x.size(-1))
         if self.places is not None:
@@ -145,7 +133,7 @@ class IncrementalState:
         return x
 
     def append(self, layer: int, newest: Tensor) -> Tensor:
-        """Append a layer's newest keys and values (2, B, H, W, K); returns all of them, (2, B, H, L, K)."""
+        """Append a layer's newest keys and values (2, B, H, W, K); returns all, (2, B, H, L, K)."""
         past = self.past[layer]
         past[:, :, :, self._filled - newest.size(3) : self._filled] = newest
         return past[:, :, :, : self.descent.size(3)]

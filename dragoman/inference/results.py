@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.rules import length_penalty
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated line. An empty line translates to an empty line with log-probability 0."""
+    """A translated line; of a line in parts, the numbers are sums over them, and the subwords are all of theirs."""
 
     text: str
     log_prob: float = 0.0
-    """Natural logarithm of the probability of its subwords and the end; for a line in parts, the sum over the parts."""
+    """Natural logarithm of the probability of its subwords and the end."""
     score: float = 0.0
-    """log_prob divided by the length penalty, which the search maximises; for a line in parts, the sum over them."""
+    """log_prob divided by the length penalty, which the search maximises."""
     subwords: list[int] = field(default_factory=list)
-    """Target ids, without BOS and EOS; for a line in parts, one part after the other."""
+    """Target ids, without BOS and EOS."""
     alternatives: list[Translation] = field(default_factory=list)
     """The next best translations, best first, if n_best asks for them."""
     parts: list[Part] = field(default_factory=list)
@@ -53,9 +53,9 @@ class PairScore:
     num_tokens: int
     """Target subwords, the end included."""
 
-    def score(self, length_penalty: float) -> float:
-        """log_prob divided by the length penalty, as the search does."""
-        return self.log_prob / LengthPenalty(length_penalty)(self.num_tokens)
+    def score(self, alpha: float) -> float:
+        """log_prob divided by the length penalty."""
+        return self.log_prob / length_penalty(self.num_tokens, alpha)
 
 
 def join_translations(
@@ -63,12 +63,7 @@ def join_translations(
 ) -> Translation:
     """The translation of a line from those of its parts, with the n best combinations of the parts' candidates.
 
-    Args:
-        sources: the parts of the line, in order.
-        translations: of each part, with its alternatives.
-        separator: written between the parts' translations unless they are empty.
-        n_best: translations wanted, the best one included.
-        left_out: characters at the end of the line that were not translated.
+    The separator stands between translations that are not empty.
     """
     candidates = [translation.candidates for translation in translations]
     joined = []
@@ -93,12 +88,8 @@ def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[lis
     Exact: the beginning of one of the n best combinations is among the n best beginnings. Of equal sums the one with
     the earlier candidates comes first.
 
-    Args:
-        scores: of each part's candidates.
-        count: combinations wanted; fewer are returned if there are no more.
-
     Returns:
-        For each combination the place of every part's candidate.
+        For each combination the place of every part's candidate; fewer than count if there are no more.
     """
     # (-sum of scores, rank among the beginnings, last candidate, beginning before it): compared in this order.
     beginnings: list[tuple[float, int, int, Any]] = [(0.0, 0, 0, None)]

@@ -19,18 +19,12 @@ The remaining tokens are not normalised again: a hypothesis keeps the probabilit
 """
 
 
-@dataclass(frozen=True)
-class LengthPenalty:
+def length_penalty(length: int, alpha: float) -> float:
     """lp(Y) = ((5 + |Y|) / 6)^α; hypotheses compete by log P(Y) / lp(Y) (Wu et al., 2016, equation 14).
 
     |Y| counts the end-of-sentence symbol, whose probability is part of P(Y).
     """
-
-    alpha: float = 0.6
-
-    def __call__(self, length: int) -> float:
-        """lp of a hypothesis of this many tokens, the end included."""
-        return float(((5.0 + length) / 6.0) ** self.alpha)
+    return float(((5.0 + length) / 6.0) ** alpha)
 
 
 @dataclass(frozen=True)
@@ -40,9 +34,12 @@ class Forbid:
     tokens: Sequence[int]
 
     def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
-        """Rule out the tokens, in place."""
         logits[:, list(self.tokens)] = -float("inf")
         return logits
+
+
+NEVER_WRITTEN = Forbid((PAD, UNK, BOS))
+"""Padding, the unknown symbol and the start of the sentence are not words."""
 
 
 @dataclass(frozen=True)
@@ -52,23 +49,16 @@ class MinLength:
     length: int
 
     def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
-        """Rule out the end, in place."""
         if tokens.size(1) < self.length:
             logits[:, EOS] = -float("inf")
         return logits
 
 
-NEVER_WRITTEN = Forbid((PAD, UNK, BOS))
-"""Padding, the unknown symbol and the start of the sentence are not words."""
-
-
 def length_limits(sources: Sequence[Sequence[int]], config: SearchConfig, max_length: int) -> list[int]:
-    """Most tokens of each source's translation, not counting the end.
+    """Most tokens of each source's translation, not counting the end; sources are ids, each ending in EOS.
 
-    Args:
-        sources: ids, each ending in EOS.
-        config: its max_length counts beyond the source; min_length wins over it.
-        max_length: most subwords that the model takes or writes, the end included.
+    config.max_length counts beyond the source, and min_length wins over it. No translation is longer than the model's
+    max_length, which counts the end.
 
     Raises:
         ConfigError: min_length is more than the model can write.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
-from dragoman.inference.rules import LengthPenalty, Rule
+from dragoman.inference.rules import Rule, length_penalty
 
 _IMPOSSIBLE = -float("inf")
 _GROUPS = 256  # of tokens, whose maxima are compared before single tokens are
@@ -70,7 +70,7 @@ def search(
     rules: Sequence[Rule] = (),
     device: torch.device | None = None,
 ) -> list[list[Hypothesis]]:
-    """Find the hypotheses with the best scores, log P / lp.
+    """Find each sentence's n best hypotheses, those with the best scores, log P / lp; best first.
 
     Each step considers the 2 W best continuations of a sentence. Those of the first W that end are finished
     hypotheses; the best W of the others are continued. A sentence leaves the batch as soon as no open hypothesis can
@@ -86,11 +86,7 @@ def search(
         config: beam, length penalty, n-best.
         rules: applied to the logits in turn.
         device: of step's tensors.
-
-    Returns:
-        For each sentence its n best hypotheses, best first.
     """
-    penalty = LengthPenalty(config.length_penalty)
     finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
     beam = _Beam(
         width=1,
@@ -106,7 +102,7 @@ def search(
             logits = rule(logits, beam.tokens)
         scores, parents, tokens = _best_continuations(beam, logits, totals, 2 * config.beam)
         ends = (tokens == EOS) & (scores > _IMPOSSIBLE)
-        _finish(beam, finished, scores, parents, ends[:, : config.beam], penalty)
+        _finish(beam, finished, scores, parents, ends[:, : config.beam], config.length_penalty)
         scores, order = scores.masked_fill(tokens == EOS, _IMPOSSIBLE).sort(dim=1, descending=True, stable=True)
         scores, order = scores[:, : config.beam], order[:, : config.beam]
         parents, tokens = parents.gather(1, order), tokens.gather(1, order)
@@ -145,9 +141,6 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
         scores: (B, W).
         logits: (B, W, V).
         count: values wanted; all are returned if there are fewer.
-
-    Returns:
-        Values and places, (B, count) each.
     """
     batch, width, vocabulary = logits.shape
     rounds = vocabulary // _GROUPS  # group g has the tokens g, g + GROUPS, g + 2 GROUPS, …
@@ -193,21 +186,16 @@ def _ordered_topk(values: Tensor, places: Tensor | None, count: int) -> tuple[Te
 
 
 def _finish(
-    beam: _Beam,
-    finished: list[list[Hypothesis]],
-    scores: Tensor,
-    parents: Tensor,
-    ends: Tensor,
-    penalty: LengthPenalty,
+    beam: _Beam, finished: list[list[Hypothesis]], scores: Tensor, parents: Tensor, ends: Tensor, alpha: float
 ) -> None:
     """Collect the continuations that end their hypothesis."""
     if not ends.any():
         return
-    length = beam.tokens.size(1) + 1
+    penalty = length_penalty(beam.tokens.size(1) + 1, alpha)
     rows, ranks = ends.nonzero(as_tuple=True)
     hypotheses = beam.tokens[rows * beam.width + parents[rows, ranks]].tolist()
     for row, log_prob, tokens in zip(rows.tolist(), scores[rows, ranks].tolist(), hypotheses, strict=True):
-        finished[beam.sentences[row]].append(Hypothesis(tokens, log_prob, log_prob / penalty(length)))
+        finished[beam.sentences[row]].append(Hypothesis(tokens, log_prob, log_prob / penalty))
 
 
 def _advance(
@@ -248,5 +236,5 @@ def _is_done(beam: _Beam, row: int, best: float, finished: list[list[Hypothesis]
         return True
     full = len(hypotheses) >= config.beam
     rank, length = (1, beam.tokens.size(1) + 2) if full else (config.n_best, beam.limits[row])
-    reachable = best / LengthPenalty(config.length_penalty)(length)
+    reachable = best / length_penalty(length, config.length_penalty)
     return sorted(h.score for h in hypotheses)[-rank] >= reachable

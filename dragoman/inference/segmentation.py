@@ -76,15 +76,10 @@ class LineEncoder:
     """Most subwords that the model takes, the end included."""
 
     def encode(self, lines: Sequence[str], names: Iterable[str], cure: str = _SPLIT) -> list[list[int]]:
-        """The ids of each line, with EOS.
-
-        Args:
-            lines: raw text.
-            names: what messages call each line, such as "source line 1".
-            cure: what to do about a line that is too long.
+        """The ids of each raw line, with EOS; names are what messages call the lines, such as "source line 1".
 
         Raises:
-            DragomanError: a line is longer than the model takes.
+            DragomanError: a line is longer than the model takes; the message ends with the cure.
         """
         found = []
         for name, line, ids in zip(names, lines, self._encode_where_short(lines), strict=True):
@@ -96,34 +91,27 @@ class LineEncoder:
     def segments(
         self, lines: Sequence[str], long: Literal["split", "truncate", "error"], longest: int, first_line: int
     ) -> Iterator[Segment]:
-        """What to translate of each line that is not empty, in order.
+        """What to translate of each line that is not empty, in order; long says what to do with long lines.
 
-        Args:
-            lines: raw text.
-            long: what to do with long lines, as in SearchConfig.
-            longest: most subwords of a line that "split" leaves whole.
-            first_line: number of the first line; messages count from it.
+        "split" leaves lines of at most longest subwords whole. Messages count lines from first_line.
 
         Raises:
             DragomanError: a line is longer than the model takes and long is "error", or a single character is.
         """
         limit = longest if long == "split" else self.max_length
-        encoded = self._encode_where_short(lines)
-        too_long = [i for i, ids in enumerate(encoded) if ids is None or len(ids) > limit]
-        if too_long and long == "error":
-            i = too_long[0]
-            raise self._too_long(f"source line {first_line + i:,}", lines[i], encoded[i], _SPLIT)
-        for i, ids in enumerate(encoded):
+        for i, (line, ids) in enumerate(zip(lines, self._encode_where_short(lines), strict=True)):
             if ids is None or len(ids) > limit:
-                yield from self._parts(i, lines[i], long == "truncate", limit, f"source line {first_line + i:,}")
+                name = f"source line {first_line + i:,}"
+                if long == "error":
+                    raise self._too_long(name, line, ids, _SPLIT)
+                yield from self._parts(i, line, long == "truncate", limit, name)
             elif len(ids) > 1:
                 yield Segment(i, ids)
 
     def _parts(self, place: int, line: str, truncate: bool, limit: int, name: str) -> Iterator[Segment]:
         """The parts of a long line, or its beginning alone; a tag at the start of the line is put before each part."""
-        tag, line = self.subwords.split_tag(line)
+        tag, line = self.subwords.split_tag(line.strip() if truncate else line)
         limit -= bool(tag)
-        line = squeeze(line) if truncate else line
         sources = [longest_prefix(line, limit, self._count)] if truncate else split_line(line, limit, self._count)
         for source in sources:
             (ids,) = self.encode([tag + source.strip()], [name])
@@ -138,10 +126,9 @@ class LineEncoder:
         a model may translate one into anything.
         """
         widest = WIDEST * self.max_length
-        stripped = map(str.strip, lines)
-        plain = [line if len(line) <= widest else squeeze(line) for line in stripped]
-        encoded = self.subwords.encode([line if len(line) <= widest else "" for line in plain])
-        return [None if len(line) > widest else [*ids, EOS] for line, ids in zip(plain, encoded, strict=True)]
+        stripped = [line.strip() for line in lines]
+        encoded = self.subwords.encode([line if len(line) <= widest else "" for line in stripped])
+        return [None if len(line) > widest else [*ids, EOS] for line, ids in zip(stripped, encoded, strict=True)]
 
     def _too_long(self, name: str, line: str, ids: Sequence[int] | None, cure: str) -> DragomanError:
         size = f"{len(line):,} characters" if ids is None else f"{len(ids):,} subwords"
@@ -159,18 +146,12 @@ def split_line(line: str, limit: int, count: Count) -> Iterator[str]:
     into few pieces of similar size. A single character is never cut, even if it has more subwords. Only a small block
     of the line is looked at at a time: time grows in proportion to the line, memory does not grow.
 
-    Args:
-        line: raw text.
-        limit: most subwords of a piece, the end included.
-        count: numbers of subwords.
-
-    Yields:
-        Pieces with the spaces that follow them; none is blank unless the line is.
+    limit counts the end. Pieces keep the spaces that follow them; none is blank unless the line is.
     """
     waiting = ""
     for block in _blocks(line, WIDEST * limit):
         for piece in _pieces(block, limit, count):
-            if _is_blank(piece) or _is_blank(waiting):
+            if not piece.strip() or not waiting.strip():
                 waiting += piece
             else:
                 yield waiting
@@ -185,18 +166,9 @@ def longest_prefix(line: str, limit: int, count: Count) -> str:
     graphemes = [_grapheme_start(window, place) for place in range(1, len(window))]
     for places in (words, graphemes):
         fitting = bisect_left(places, limit + 1, key=lambda place: count([window[:place]])[0])
-        if fitting and not _is_blank(window[: places[fitting - 1]]):
+        if fitting and window[: places[fitting - 1]].strip():
             return window[: places[fitting - 1]]
     return ""
-
-
-def squeeze(text: str) -> str:
-    """The text with single spaces, as subword models see it."""
-    return re.sub(" {2,}", " ", text).strip(" ")
-
-
-def _is_blank(text: str) -> bool:
-    return not text or text.isspace()
 
 
 def _blocks(line: str, size: int) -> Iterator[str]:
@@ -237,9 +209,7 @@ def _packed(parts: Sequence[str], sizes: Sequence[int], limit: int, count: Count
         return
     number = _pieces_needed(total, limit)
     ends = list(accumulate(sizes))
-    group_of = [
-        min(number - 1, int((end - size / 2) / ends[-1] * number)) for end, size in zip(ends, sizes, strict=True)
-    ]
+    group_of = [int((end - size / 2) / ends[-1] * number) for end, size in zip(ends, sizes, strict=True)]
     groups = [list(group) for _, group in groupby(range(len(parts)), key=lambda i: group_of[i])]
     if len(groups) == 1:
         groups = [groups[0][:-1], groups[0][-1:]]

@@ -7,7 +7,7 @@ perhaps in the processes of `workers`, and results join the translations of segm
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,14 +20,12 @@ from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, requi
 from dragoman.inference.alignment import (
     Alignment,
     Unit,
-    Units,
     align_sentences,
     alignment_layer,
     join_alignments,
     unit_of,
-    without_first_source,
 )
-from dragoman.inference.batching import FORCE_CURE, FORCED_TOKENS, in_batches, log_probs_in_batches
+from dragoman.inference.batching import FORCE_CURE, in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
@@ -40,7 +38,6 @@ from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
-_SEGMENTS_AT_ONCE = 20_000  # in memory as ids
 _SEARCH_CURE = "take a smaller --beam (a smaller --batch-tokens has been tried)"
 
 
@@ -106,8 +103,7 @@ class Translator:
                 for each core; 0 for one for each thread that PyTorch would use.
 
         Raises:
-            DragomanError: the folder is not a model folder, or is damaged, or the engine can't read it or is not
-                installed; or there is no such device.
+            DragomanError: the folder can't be read, or its engine is not installed, or there is no such device.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
@@ -118,11 +114,7 @@ class Translator:
 
     @property
     def torch_engine(self) -> Engine:
-        """The engine of a PyTorch model, which shows attention weights and takes further rules.
-
-        Raises:
-            DragomanError: the model is an exported one.
-        """
+        """The engine, which shows attention weights and takes further rules; an exported model's is a DragomanError."""
         if not isinstance(self.engine, Engine):
             raise DragomanError("an exported model shows no attention: take the model folder that was exported")
         return self.engine
@@ -169,31 +161,29 @@ class Translator:
         Raises:
             DragomanError: a line is longer than the model takes and config.long is "error", or a line does not fit in
                 memory.
-            TypeError: lines is one str.
         """
         _refuse_str(lines)
         config = config or SearchConfig()
-        found: list[list[tuple[Segment, Translation]]] = [[] for _ in lines]
-        segments = self.source.segments(lines, config.long, self.longest_source, first_line)
-        finished = _FinishedLines(progress)
-        while some := list(islice(segments, _SEGMENTS_AT_ONCE)):
-            finished.expect([segment.line for segment in some])
-            for segment, hypotheses in zip(some, self._search(some, config, finished), strict=True):
-                found[segment.line].append((segment, self._to_translation(hypotheses)))
-        finished.expect([])
-        return [self._join(of_line, config.n_best) for of_line in found]
+        segments = list(self.source.segments(lines, config.long, self.longest_source, first_line))
+        waiting = Counter(segment.line for segment in segments)
 
-    def _search(
-        self, segments: Sequence[Segment], config: SearchConfig, finished: _FinishedLines
-    ) -> list[list[Hypothesis]]:
-        return in_batches(
+        def count(batch: list[int]) -> None:
+            waiting.subtract(segments[i].line for i in batch)
+            if finished := sum(not waiting[line] for line in {segments[i].line for i in batch}):
+                progress(finished)
+
+        found = in_batches(
             self._searchers,
             lambda batch: ([segments[i].ids for i in batch], config),
             [len(segment.ids) for segment in segments],
             self.engine.batch_tokens(config),
             _SEARCH_CURE,
-            lambda batch: finished.count([segments[i].line for i in batch]),
+            count,
         )
+        of_lines: list[list[tuple[Segment, Translation]]] = [[] for _ in lines]
+        for segment, hypotheses in zip(segments, found, strict=True):
+            of_lines[segment.line].append((segment, self._to_translation(hypotheses)))
+        return [self._join(of_line, config.n_best) for of_line in of_lines]
 
     def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
         texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
@@ -213,25 +203,16 @@ class Translator:
         sources = [segment.source for segment in segments]
         return join_translations(sources, translations, separator, n_best, segments[-1].left_out)
 
-    def score(
-        self, pairs: Sequence[tuple[str, str]], batch_tokens: int = FORCED_TOKENS, first_line: int = 1
-    ) -> list[PairScore]:
-        """The log-probability of each pair's target given its source, in order.
-
-        Args:
-            pairs: raw text.
-            batch_tokens: budget of one batch: pairs × longest side.
-            first_line: number of the first pair; messages count from it.
+    def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
+        """The log-probability of each raw pair's target given its source, in order; messages count from first_line.
 
         Raises:
             DragomanError: a side is longer than the model takes.
-            TypeError: pairs is one str, or has a str for a pair.
         """
-        _refuse_str(pairs, *pairs)
         numbers = range(first_line, first_line + len(pairs))
         sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
         targets = self.target.encode([target for _, target in pairs], [f"target line {n:,}" for n in numbers])
-        log_probs = log_probs_in_batches(self.engine.score, sources, targets, batch_tokens)
+        log_probs = log_probs_in_batches(self.engine.score, sources, targets)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
     def align(
@@ -240,7 +221,6 @@ class Translator:
         translations: Sequence[Translation | str],
         layer: int = 0,
         unit: Literal["auto"] | Unit = "auto",
-        first_line: int = 1,
     ) -> list[Alignment]:
         """Which source word each word of a translation comes from, read from the cross-attention; in order.
 
@@ -251,20 +231,18 @@ class Translator:
             translations: their translations, found or given.
             layer: the decoder layer to read, from 1; 0 for the one that `alignment_layer` recommends.
             unit: words, which spaces separate, or subwords; auto is for each side what `unit_of` says.
-            first_line: number of the first line; messages count from it.
 
         Raises:
             ConfigError: the decoder has no such layer.
             DragomanError: a line or its translation is longer than the model takes, or the model is an exported one.
-            TypeError: sources or translations is one str.
         """
         name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         _refuse_str(sources, translations)
-        found = self._with_subwords(translations, first_line)
+        found = self._with_subwords(translations)
         parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
         parts = [part for of_line in parts_of for part in of_line]
-        names = [f"source line {n:,}" for n, of_line in enumerate(parts_of, start=first_line) for _ in of_line]
+        names = [f"source line {n:,}" for n, of_line in enumerate(parts_of, start=1) for _ in of_line]
         encoded = self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]
 
@@ -277,21 +255,20 @@ class Translator:
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
         alignments = iter(in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
-        return [self._join_alignments(t.parts, alignments, units) if t.parts else next(alignments) for t in found]
+        spaced, split_tag = has_spaces(self.direction.target), self.vocabulary.source.split_tag
+        return [
+            join_alignments(t.parts, list(islice(alignments, len(t.parts))), units, spaced, bool(split_tag(source)[0]))
+            if t.parts
+            else next(alignments)
+            for source, t in zip(sources, found, strict=True)
+        ]
 
-    def _with_subwords(self, translations: Sequence[Translation | str], first_line: int) -> list[Translation]:
+    def _with_subwords(self, translations: Sequence[Translation | str]) -> list[Translation]:
         """Translations with their subwords: given ones are cut into subwords, found ones are left as they are."""
         found = [Translation(one) if isinstance(one, str) else one for one in translations]
         given = ["" if one.subwords or one.parts else one.text for one in found]
-        encoded = self.target.encode(given, [f"target line {first_line + i:,}" for i in range(len(given))])
+        encoded = self.target.encode(given, [f"target line {i:,}" for i in range(1, len(given) + 1)])
         return [replace(t, subwords=ids[:-1]) if len(ids) > 1 else t for t, ids in zip(found, encoded, strict=True)]
-
-    def _join_alignments(self, parts: Sequence[Part], alignments: Iterator[Alignment], units: Units) -> Alignment:
-        """The alignment of a line from the next ones, its parts'; a tag that each begins with counts once."""
-        of_parts = list(islice(alignments, len(parts)))
-        if self.vocabulary.source.split_tag(parts[0].source)[0]:
-            of_parts[1:] = map(without_first_source, of_parts[1:])
-        return join_alignments(parts, of_parts, units, has_spaces(self.direction.target))
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is the recommended one.
@@ -304,27 +281,6 @@ class Translator:
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
-
-
-class _FinishedLines:
-    """Counts the lines of which every segment is translated."""
-
-    def __init__(self, progress: Callable[[int], None]) -> None:
-        self._progress = progress
-        self._waiting: Counter[int] = Counter()  # segments of each line that are not translated yet
-        self._last: list[int] = []  # the line of the latest segment, of which more may follow
-
-    def expect(self, lines: list[int]) -> None:
-        """Take note of the lines that the next segments belong to."""
-        last, self._last = self._last, lines[-1:]
-        self._waiting.update(lines + self._last)
-        self.count(last)
-
-    def count(self, lines: list[int]) -> None:
-        """Take note of the lines whose segments have been translated."""
-        self._waiting.subtract(lines)
-        if finished := sum(not self._waiting[line] for line in set(lines)):
-            self._progress(finished)
 
 
 def _refuse_str(*lists: object) -> None:

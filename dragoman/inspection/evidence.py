@@ -16,7 +16,7 @@ from dragoman.config import BOS, EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import align, split_into_words, unit_of
 from dragoman.inference.batching import log_probs_in_batches
 from dragoman.inference.engine import Engine
-from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.rules import length_penalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
@@ -60,7 +60,6 @@ def inspect(
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
     log_probs = log_probs_in_batches(exact.score, [source] * len(ended), ended)
-    penalty = LengthPenalty(config.length_penalty)
     search = {name: getattr(config, name) for name in ("beam", "length_penalty", "min_length", "max_length")}
     search["precision"] = "bf16" if engine.autocast else "fp32"
     return Inspection(
@@ -68,17 +67,17 @@ def inspect(
         facts={"parameters": engine.model.num_parameters, **asdict(translator.config), "search": search},
         source=sentence,
         candidates=[
-            Candidate(text, subwords.pieces(ids), log_prob, log_prob / penalty(len(ids)))
+            Candidate(text, subwords.pieces(ids), log_prob, log_prob / length_penalty(len(ids), config.length_penalty))
             for text, ids, log_prob in zip(texts, ended, log_probs, strict=True)
         ],
         chosen=ended.index(target) if target in ended else -1,
         tree=beam_tree(recorder, hypotheses, subwords),
-        **_forced_pass(translator, exact, source, target, penalty, layer),
+        **_forced_pass(translator, exact, source, target, config.length_penalty, layer),
     )
 
 
 def _forced_pass(
-    translator: Translator, exact: Engine, source: list[int], target: list[int], penalty: LengthPenalty, layer: int
+    translator: Translator, exact: Engine, source: list[int], target: list[int], alpha: float, layer: int
 ) -> dict[str, Any]:
     """The fields of an Inspection that one pass over source and target (ids with EOS) shows."""
     padded: AttentionMaps = {}
@@ -100,7 +99,7 @@ def _forced_pass(
         "outputs": vocabulary.target.pieces(target),
         "predictions": predictions(log_probs, target, vocabulary.target),
         "log_prob": log_prob,
-        "score": log_prob / penalty(len(target)),
+        "score": log_prob / length_penalty(len(target), alpha),
         "maps": {name: weights.numpy() for name, weights in maps.items()},
         "source_words": source_words,
         "target_words": target_words,

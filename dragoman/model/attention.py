@@ -53,7 +53,6 @@ class KeyValueCache:
     """The keys and values of the positions decoded so far, in a buffer that doubles when it is full."""
 
     def __init__(self) -> None:
-        """Start with no position."""
         self.length = 0
         self._keys: Tensor | None = None
         self._values: Tensor | None = None
@@ -82,14 +81,7 @@ class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O (section 3.2.2)."""
 
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, name: str = "attention") -> None:
-        """Create the four projections.
-
-        Args:
-            d_model: D, a multiple of num_heads.
-            num_heads: H.
-            dropout: on the attention weights.
-            name: the block's name among the attention maps.
-        """
+        """Create the four projections; name is the block's among the attention maps, dropout is on the weights."""
         super().__init__()
         self.name = name
         self.num_heads = num_heads
@@ -108,7 +100,7 @@ class MultiHeadAttention(nn.Module):
         cache: KeyValueCache | None = None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """Attend from every query to the keys and values.
+        """Attend from every query to the keys and values; returns (B, T, D).
 
         Args:
             query: (B, T, D).
@@ -117,9 +109,6 @@ class MultiHeadAttention(nn.Module):
             mask: bool, broadcastable to (B, H, T, S), True = may attend; S includes the cached positions.
             cache: earlier keys and values, which are attended to as well; the new ones are added.
             maps: where to put this block's weights under its name.
-
-        Returns:
-            (B, T, D).
         """
         keys, values = self.project(key, value)
         if cache is not None:

@@ -36,7 +36,6 @@ class Dropout(nn.Module):
     """Dropout as a layer; it does nothing in evaluation mode."""
 
     def __init__(self, probability: float) -> None:
-        """Drop with this probability."""
         super().__init__()
         self.probability = probability
 

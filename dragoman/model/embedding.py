@@ -31,13 +31,8 @@ class ScaledEmbedding(nn.Module):
 def sinusoids(length: int, d_model: int, layout: Literal["interleaved", "halves"] = "interleaved") -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same (section 3.5).
 
-    Args:
-        length: number of positions.
-        d_model: D, even.
-        layout: "interleaved" puts each sine next to its cosine, as the paper does; "halves" puts all sines first.
-
-    Returns:
-        (length, D), in float32.
+    "interleaved" puts each sine next to its cosine, as the paper does; "halves" puts all sines first. Returns
+    (length, D) in float32; D must be even.
     """
     position = torch.arange(length, dtype=torch.float64)[:, None]
     frequency = 10_000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
@@ -66,19 +61,11 @@ class PositionalEncoding(nn.Module):
             self.register_buffer("table", sinusoids(max_length, d_model, positions), persistent=False)
 
     def forward(self, embedded: Tensor, offset: int = 0) -> Tensor:
-        """Add the encodings of the positions offset, offset + 1, … to embedded (B, S, D).
-
-        Raises:
-            ValueError: there are more positions than max_length.
-        """
+        """Add the encodings of the positions offset, offset + 1, … to embedded (B, S, D)."""
         end = offset + embedded.size(1)
         if end > self.table.size(0):
             raise ValueError(f"{end} positions, but the model takes at most {self.table.size(0)}")
-        return self.dropout(_in_working_precision(embedded + self.table[offset:end]))  # type: ignore[no-any-return]
-
-
-def _in_working_precision(x: Tensor) -> Tensor:
-    """x in autocast's type on a CPU, so that the residual sums are not converted at every layer."""
-    if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-        return x.to(torch.get_autocast_dtype("cpu"))
-    return x
+        x = embedded + self.table[offset:end]
+        if x.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            x = x.to(torch.get_autocast_dtype("cpu"))  # or the residual sums would be converted at every layer
+        return self.dropout(x)  # type: ignore[no-any-return]

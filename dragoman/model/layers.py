@@ -24,7 +24,6 @@ class PositionwiseFeedForward(nn.Module):
     """FFN(x) = max(0, x W1 + b1) W2 + b2 (equation 2), or with another activation."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Create the two projections D -> d_ff -> D."""
         super().__init__()
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.outer = nn.Linear(config.d_ff, config.d_model)
@@ -43,7 +42,6 @@ class SublayerConnection(nn.Module):
     """
 
     def __init__(self, config: ModelConfig) -> None:
-        """Create the LayerNorm and the dropout."""
         super().__init__()
         self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.dropout)
@@ -79,9 +77,8 @@ class LayerCache:
     """What a decoder layer keeps while it decodes: its own past, and the memory's keys and values."""
 
     def __init__(self, memory_keys: Tensor, memory_values: Tensor) -> None:
-        """Start with no target position; the memory's keys and values are (B, H, S, K) each."""
         self.past = KeyValueCache()
-        self.memory_keys = memory_keys
+        self.memory_keys = memory_keys  # (B, H, S, K), as the values
         self.memory_values = memory_values
 
 
@@ -134,7 +131,6 @@ class DecoderCache:
     """The caches of all decoder layers."""
 
     def __init__(self, layers: Iterable[LayerCache]) -> None:
-        """Keep the layers' caches."""
         self.layers = list(layers)
 
     @property
@@ -152,7 +148,6 @@ class Encoder(nn.Module):
     """A stack of N encoder layers (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Create the layers."""
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config, f"encoder.{i}") for i in range(config.num_encoder_layers))
         self.final_norm = _final_norm(config)
@@ -168,7 +163,6 @@ class Decoder(nn.Module):
     """A stack of N decoder layers (section 3.1)."""
 
     def __init__(self, config: ModelConfig) -> None:
-        """Create the layers."""
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(config, f"decoder.{i}") for i in range(config.num_decoder_layers))
         self.final_norm = _final_norm(config)

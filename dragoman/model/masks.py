@@ -13,14 +13,9 @@ from torch import Tensor
 
 
 def padding_mask(ids: Tensor, pad: int | Collection[int]) -> Tensor:
-    """Hide padding: keys that are a pad symbol may not be attended to.
+    """Hide the keys that are padding from every head and query: ids (B, S) -> bool (B, 1, 1, S).
 
-    Args:
-        ids: token ids, (B, S).
-        pad: the pad id, or several ids that all count as padding.
-
-    Returns:
-        bool (B, 1, 1, S): the same keys are hidden from every head and every query.
+    pad is the pad id, or several ids that all count as padding.
     """
     pads = [pad] if isinstance(pad, int) else sorted(pad)
     real = ids != pads[0]
@@ -30,27 +25,14 @@ def padding_mask(ids: Tensor, pad: int | Collection[int]) -> Tensor:
 
 
 def causal_mask(length: int, offset: int = 0, device: torch.device | None = None) -> Tensor:
-    """Hide the future: position i may attend to the positions j <= i (section 3.2.3).
+    """Hide the future: position i may attend to the positions j <= i (section 3.2.3); bool (1, 1, T, offset + T).
 
-    Args:
-        length: number of queries T.
-        offset: number of earlier positions, all visible; with a cache the queries are positions
-            offset, …, offset + T - 1.
-        device: of the mask.
-
-    Returns:
-        bool (1, 1, T, offset + T).
+    With a cache the T = length queries are the positions offset, …, offset + T - 1; all earlier ones are visible.
     """
     everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)  # (T, offset + T)
     return everything.tril(diagonal=offset)[None, None]  # (1, 1, T, offset + T)
 
 
 def own_position_mask(width: int, device: torch.device | None = None) -> Tensor:
-    """Hide what the other hypotheses of a sentence wrote at the same position.
-
-    In a search the W hypotheses keep their positions side by side; each sees its own and those it descends from.
-
-    Returns:
-        bool (1, 1, W, W).
-    """
+    """Hide what the other W - 1 hypotheses of a sentence wrote at the same position; bool (1, 1, W, W)."""
     return torch.eye(width, dtype=torch.bool, device=device)[None, None]

@@ -51,19 +51,7 @@ class Transformer(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def encode(self, source: Tensor, source_mask: Tensor | None, maps: AttentionMaps | None = None) -> Tensor:
-        """Encode the source.
-
-        Args:
-            source: ids (B, S).
-            source_mask: bool (B, 1, 1, S), True = may attend; None if nothing is padded.
-            maps: where to put the attention weights.
-
-        Returns:
-            The memory (B, S, D).
-
-        Raises:
-            ValueError: the source is longer than the model's max_length.
-        """
+        """Encode source ids (B, S) with a mask (B, 1, 1, S), or None if nothing is padded; returns memory (B, S, D)."""
         return self.encoder(self.source_positions(self.source_embedding(source)), source_mask, maps)  # type: ignore[no-any-return]
 
     def start_cache(self, memory: Tensor) -> DecoderCache:
@@ -78,7 +66,7 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """Logits of the token that follows each target position; one path for training and cached decoding.
+        """Logits (B, T, V) of the token that follows each target position; for training and cached decoding.
 
         Args:
             target: ids (B, T); or (B * W, T) with the W hypotheses of each sentence side by side.
@@ -86,23 +74,17 @@ class Transformer(nn.Module):
             source_mask: as for encode.
             cache: from start_cache; target then contains only the positions that are not in it yet.
             maps: where to put the attention weights.
-
-        Returns:
-            (B, T, V), or (B * W, T, V).
         """
         return self.softmax(self._decode_states(target, memory, source_mask, cache, maps))  # type: ignore[no-any-return]
 
     def forward(self, source: Tensor, target_input: Tensor, maps: AttentionMaps | None = None) -> Tensor:
-        """Teacher forcing: the logits after every prefix of the target, in one pass.
+        """Teacher forcing: the logits (B, T, V) after every prefix of the target, in one pass.
 
         Args:
             source: ids (B, S), padded with PAD.
             target_input: ids (B, T), starting with BOS, padded with PAD. The padding needs no mask: it lies to
                 the right of every real position, where the causal mask already hides it.
             maps: a dict to fill with every attention block's weights (B, H, T, S), by name.
-
-        Returns:
-            (B, T, V).
         """
         return self.softmax(self.states(source, target_input, maps))  # type: ignore[no-any-return]
 

@@ -10,7 +10,7 @@ from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
 from dragoman.exported import describe
 from dragoman.inference.ctranslate2 import choose_engine, load_exported
-from dragoman.inference.rules import LengthPenalty
+from dragoman.inference.rules import length_penalty
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
@@ -78,7 +78,7 @@ def test_alternatives_compete_by_dragomans_penalty(folder: Path, penalty: float)
             (log_prob,) = exact.engine.score([source], [[*candidate.subwords, EOS]])
             assert candidate.log_prob == pytest.approx(log_prob, abs=1e-4)
             assert candidate.score == pytest.approx(
-                log_prob / LengthPenalty(penalty)(len(candidate.subwords) + 1), abs=1e-4
+                log_prob / length_penalty(len(candidate.subwords) + 1, penalty), abs=1e-4
             )
 
 

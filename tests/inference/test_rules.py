@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from dragoman.config import BOS, EOS, PAD, UNK
-from dragoman.inference.rules import NEVER_WRITTEN, Forbid, LengthPenalty, MinLength
+from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, length_penalty
 
 NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
 
 
 def test_length_penalty_is_wu_et_al_equation_14() -> None:
-    assert LengthPenalty(0.6)(7) == pytest.approx(((5 + 7) ** 0.6) / ((5 + 1) ** 0.6))
-    assert LengthPenalty(0.0)(99) == 1.0
-    assert LengthPenalty(0.6)(1) == 1.0
+    assert length_penalty(7, 0.6) == pytest.approx(((5 + 7) ** 0.6) / ((5 + 1) ** 0.6))
+    assert length_penalty(99, 0.0) == 1.0
+    assert length_penalty(1, 0.6) == 1.0
 
 
 def test_forbidden_tokens_become_impossible_and_the_others_keep_their_probability() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
-from dragoman.inference.rules import LengthPenalty, Rule
+from dragoman.inference.rules import Rule, length_penalty
 from dragoman.inference.search import Hypothesis, SearchState, Step, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
@@ -82,7 +82,7 @@ def brute_force(script: Script, sentence: int, max_length: int, alpha: float) ->
         for tokens in itertools.product((A, B, C, D), repeat=length):
             steps = zip((*tokens, EOS), range(length + 1), strict=True)
             log_prob = sum(math.log(script(sentence, tokens[:i])[token]) for token, i in steps)
-            found.append(Hypothesis(list(tokens), log_prob, log_prob / LengthPenalty(alpha)(length + 1)))
+            found.append(Hypothesis(list(tokens), log_prob, log_prob / length_penalty(length + 1, alpha)))
     return sorted(found, key=lambda h: -h.score)
 
 

@@ -33,7 +33,7 @@ def test_a_long_line_is_translated_as_its_parts_are(target: str, separator: str,
     assert max(counts) <= limit
 
 
-def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are() -> None:
     translator = with_facts(build(), longest_training_side=30)
     lines = [LINES[3], " ".join(SENTENCES), "", LINES[8], " ".join(SENTENCES[::-1]), LINES[1]]
     together = translator.translate(lines)
@@ -42,9 +42,6 @@ def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are(m
     short = [line for line in LINES if len(line) < 20]
     assert translator.translate(short) == build().translate(short)
     assert not any(t.parts or t.left_out for t in translator.translate(short))
-    monkeypatch.setattr("dragoman.inference.translator._SEGMENTS_AT_ONCE", 3)
-    for one, other in zip(together, translator.translate(lines), strict=True):
-        close(one, other)
 
 
 def test_a_line_is_long_when_it_is_longer_than_what_the_model_takes_or_has_seen() -> None:

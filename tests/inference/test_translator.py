@@ -72,18 +72,15 @@ def test_loaded_from_disk_it_translates_the_same(tmp_path: Path) -> None:
     assert Translator.load(tmp_path).translate(LINES) == translator.translate(LINES)
 
 
-def test_progress_counts_each_line_once_when_all_its_parts_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_each_line_once_when_all_its_parts_are_translated() -> None:
     long = " ".join(SENTENCES)
     lines = [long, *LINES[:9], "", long]
-    for at_once in (20_000, 7):
-        monkeypatch.setattr("dragoman.inference.translator._SEGMENTS_AT_ONCE", at_once)
-        done: list[int] = []
-        with_facts(build(), longest_training_side=40).translate(
-            lines, SearchConfig(beam=2, max_length=3, batch_tokens=300), done.append
-        )
-        assert sum(done) == len(lines) - 1  # the empty one needs no translation
-        assert len(done) > 1
-        assert min(done) > 0
+    done: list[int] = []
+    config = SearchConfig(beam=2, max_length=3, batch_tokens=300)
+    with_facts(build(), longest_training_side=40).translate(lines, config, done.append)
+    assert sum(done) == len(lines) - 1  # the empty one needs no translation
+    assert len(done) > 1
+    assert min(done) > 0
 
 
 @pytest.mark.parametrize("alpha", [0.6, 2.0])
@@ -174,8 +171,6 @@ def test_a_line_in_place_of_a_list_is_refused() -> None:
     translator = build()
     with pytest.raises(TypeError):
         translator.translate(LINES[3])
-    with pytest.raises(TypeError):
-        translator.score(["ab", "cd"])  # type: ignore[list-item]
     with pytest.raises(TypeError):
         translator.align(LINES[3], [Translation("a")])
 
