@@ -64,13 +64,9 @@ class Side:
 
 
 class Block:
-    """Consecutive pairs of a corpus.
+    """Consecutive pairs of a corpus, whose numbers in it start from 0.
 
-    Args:
-        corpus: where they are from.
-        start: the number of the first in the corpus, from 0.
-        pairs: source and target.
-        unreadable: numbers in the corpus of pairs that are empty because they could not be read.
+    The unreadable ones, by those numbers, are empty because they could not be read.
     """
 
     def __init__(self, corpus: Corpus, start: int, pairs: Sequence[Pair], unreadable: Collection[int] = ()) -> None:

@@ -105,14 +105,7 @@ def examine_text(
 ) -> Diagnosis:
     """Check parallel text: the training text, and the validation and test texts that it must not contain.
 
-    Args:
-        train: the training texts, each as locate takes it; so are valid and test.
-        source: the source language code.
-        target: the target language code.
-        valid: the validation texts.
-        test: the test texts.
-        examples: how many places of each issue to keep.
-        progress: called now and then.
+    Each text is given as locate takes it. So many examples of each issue are kept.
 
     Raises:
         DragomanError: a file is missing or damaged. Lines that can't be read, and files in another form, are findings.
@@ -280,13 +273,7 @@ class _Text:
         return chain.from_iterable(part.blocks() for part in self.parts)
 
     def check(self, usual: Usual, held_out: dict[str, dict[str, Keys]], progress: Progress) -> Flags:
-        """Look at every pair; returns its flags.
-
-        Args:
-            usual: what is usual in the training text.
-            held_out: the hashes of the texts that this one must not contain.
-            progress: called now and then.
-        """
+        """Look at every pair, given the hashes of the texts that this one must not contain; returns the flags."""
         training = self.name == "training"
         kinds = _LEAKS if training else {"also in validation text": "pairs"}
         flags = np.zeros(self.pairs, np.uint16)
