@@ -71,10 +71,7 @@ def _array(tensor: Tensor) -> Array:
 
 
 def _positions(config: ModelConfig, weights: dict[str, Array], language: str) -> Array:
-    """The table of positions (max_length or more, D); without one, CTranslate2 takes sinusoids in two halves.
-
-    The table covers CTranslate2's default limit, because Argos sets none: a shorter one would be an error there.
-    """
+    """The table of positions (max_length or more, D), for CTranslate2's default limit too: Argos sets none."""
     rows = max(config.max_length, _DEFAULT_INPUT_LIMIT)
     if config.positions == "learned":  # beyond the positions it has learned, the last one is repeated
         return np.pad(weights[f"{language}_positions.table"], [(0, rows - config.max_length), (0, 0)], mode="edge")
