@@ -6,6 +6,7 @@ A text of tokens is scored on them, in lower case, as multi-bleu.perl and fairse
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -110,6 +111,8 @@ def paired_bootstrap(
     """
     for hypotheses in (baseline, system):
         _require_pairs(hypotheses, references)
+    if not re.fullmatch(r"\d+|none", seed := os.environ.get("SACREBLEU_SEED", "none"), re.IGNORECASE):
+        raise DragomanError(f"SACREBLEU_SEED must be a whole number or none, not {seed!r}")
     named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
     metrics = _metrics(language, tokenized)
     test = PairedTest(named, metrics, [list(references)], test_type="bs", n_samples=_BOOTSTRAP_SAMPLES)
