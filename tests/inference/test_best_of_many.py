@@ -72,14 +72,6 @@ def test_the_best_of_many_are_those_of_a_sort_of_all(vocabulary: int, kind: str)
             assert_same_best(scores, logits_of(kind, (3, width, vocabulary)), [1, 3, 8, 20])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("vocabulary", [8001])
-def test_the_best_of_very_many_are_those_of_a_sort_of_all(vocabulary: int, kind: str) -> None:
-    torch.manual_seed(vocabulary)
-    for width in (1, 4):
-        assert_same_best(-torch.rand(2, width), logits_of(kind, (2, width, vocabulary)), [1, 2 * width, 20])
-
-
 @pytest.mark.parametrize("vocabulary", [300, 8000])
 def test_the_logits_may_be_the_last_ones_of_whole_prefixes(vocabulary: int) -> None:
     """A step that computes the whole prefix hands on a slice of it: rows that do not lie one after another."""

@@ -22,8 +22,6 @@ import torch
 from dragoman.config import ConfigError, DragomanError, SearchConfig
 from dragoman.inference import workers as workers_module
 from dragoman.inference.batching import in_batches
-from dragoman.inference.engine import Engine
-from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inference.workers import Workers
 from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, texts, with_facts
@@ -381,19 +379,6 @@ def test_several_workers_translate_score_and_align_as_one_does() -> None:
     pairs = [(line, line) for line in LINES[:9]]
     assert two.score(pairs) == translator.score(pairs)
     assert two.translate([""]) == translator.translate([""])
-
-
-@needs_fork
-@pytest.mark.parametrize("workers", [1, 2])
-def test_only_several_workers_are_other_processes(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    search, here = Engine.search, os.getpid()
-
-    def somewhere(engine: Engine, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        assert (os.getpid() == here) == (workers == 1)
-        return search(engine, sources, config)
-
-    monkeypatch.setattr(Engine, "search", somewhere)
-    assert len(Translator(build().folder, workers=workers).translate(LINES[:6])) == 6
 
 
 @needs_fork

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.config import BOS, EOS, model_preset
+from dragoman.config import model_preset
 from dragoman.model.transformer import Transformer
 from tests.model.small_transformers import TINY, assert_close, batch, loss, sentences, tiny
 
@@ -35,15 +35,6 @@ def test_each_sharing_option_shares_what_it_says_and_nothing_else(share_embeddin
     table = 13 * 8
     fewest = tiny().num_parameters
     assert model.num_parameters == fewest + table * ((not share_embeddings) + (not tie_softmax))
-
-
-@pytest.mark.parametrize("tie_softmax", [True, False])
-def test_separate_vocabularies_may_differ_in_size(tie_softmax: bool) -> None:
-    model = tiny(share_embeddings=False, tie_softmax=tie_softmax, source_vocab_size=30, target_vocab_size=20)
-    logits = model(torch.tensor([[29, EOS]]), torch.tensor([[BOS, 19, 18]]))
-    assert logits.shape == (1, 3, 20)
-    with pytest.raises(IndexError):
-        model(torch.tensor([[5]]), torch.tensor([[BOS, 29]]))
 
 
 @pytest.mark.parametrize(("preset", "papers_count"), [("base", 65e6), ("big", 213e6)])
