@@ -94,9 +94,6 @@ class LineEncoder:
         """What to translate of each line that is not empty, in order; long says what to do with long lines.
 
         "split" leaves lines of at most longest subwords whole. Messages count lines from first_line.
-
-        Raises:
-            DragomanError: a line is longer than the model takes and long is "error", or a single character is.
         """
         limit = longest if long == "split" else self.max_length
         for i, (line, ids) in enumerate(zip(lines, self._encode_where_short(lines), strict=True)):

@@ -101,9 +101,6 @@ class Translator:
             autocast: compute matrix products in bf16; an exported model computes as it was stored.
             workers: processes, or threads of an exported model, that translate at the same time on a CPU, at most one
                 for each core; 0 for one for each thread that PyTorch would use.
-
-        Raises:
-            DragomanError: the folder can't be read, or its engine is not installed, or there is no such device.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
@@ -204,11 +201,7 @@ class Translator:
         return join_translations(sources, translations, separator, n_best, segments[-1].left_out)
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
-        """The log-probability of each raw pair's target given its source, in order; messages count from first_line.
-
-        Raises:
-            DragomanError: a side is longer than the model takes.
-        """
+        """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
         numbers = range(first_line, first_line + len(pairs))
         sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
         targets = self.target.encode([target for _, target in pairs], [f"target line {n:,}" for n in numbers])
@@ -231,10 +224,6 @@ class Translator:
             translations: their translations, found or given.
             layer: the decoder layer to read, from 1; 0 for the one that `alignment_layer` recommends.
             unit: words, which spaces separate, or subwords; auto is for each side what `unit_of` says.
-
-        Raises:
-            ConfigError: the decoder has no such layer.
-            DragomanError: a line or its translation is longer than the model takes, or the model is an exported one.
         """
         name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
@@ -271,12 +260,7 @@ class Translator:
         return [replace(t, subwords=ids[:-1]) if len(ids) > 1 else t for t, ids in zip(found, encoded, strict=True)]
 
     def aligning_layer(self, layer: int) -> int:
-        """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is the recommended one.
-
-        Raises:
-            ConfigError: the decoder has no such layer.
-            DragomanError: the model is an exported one.
-        """
+        """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""
         layers = self.model.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")

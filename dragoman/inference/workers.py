@@ -65,9 +65,6 @@ class Workers(Generic[Result]):
         """Yield what starts a computation, in a process or, for a single batch, in this one; one thread at a time.
 
         An error that leaves the block ends the processes with everything that waits or runs in them.
-
-        Raises:
-            DragomanError: one of the processes was killed.
         """
         if min(self.count, batches) <= 1:
             yield self._compute_here
