@@ -65,6 +65,15 @@ def test_output_and_weights_are_equation_1_computed_by_hand(masked: bool) -> Non
     np.testing.assert_allclose(weights.numpy(), by_hand[1], rtol=1e-12)
 
 
+def test_weights_of_each_query_sum_to_one_and_masked_cells_are_exactly_zero() -> None:
+    mask = some_mask()
+    _, weights = scaled_dot_product_attention(*qkv(scale=3.0), mask, need_weights=True)
+    assert weights is not None
+    assert_close(weights.sum(-1), torch.ones(B, H, T, dtype=torch.float64))
+    assert (weights[~mask] == 0).all()
+    assert (weights[mask] > 0).all()
+
+
 MASKS = {
     "none": None,
     "cells": some_mask(),
@@ -197,6 +206,14 @@ def test_multi_head_attention_equals_pytorchs_with_the_same_weights(num_heads: i
     )
     assert_close(output, expected)
     assert_close(maps["attention"], weights)
+
+
+def test_queries_keys_and_values_each_have_a_projection_of_their_own() -> None:
+    attention, query, key, value = heads_and_inputs()
+    attention(query, key, value).square().sum().backward()
+    for projection in (attention.query, attention.key, attention.value, attention.output):
+        assert projection.weight.grad is not None
+        assert projection.weight.grad.abs().max() > 1e-6
 
 
 def test_attention_step_by_step_with_a_cache_is_attention_at_once_with_a_causal_mask() -> None:

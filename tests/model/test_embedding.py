@@ -26,6 +26,12 @@ def test_sinusoids_are_the_formula_of_section_3_5(d_model: int) -> None:
             assert table[pos, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
 
 
+def test_wavelengths_form_a_geometric_progression_from_two_pi_to_almost_ten_thousand_two_pi() -> None:
+    angles = torch.atan2(sinusoids(2, 64)[1, 0::2].double(), sinusoids(2, 64)[1, 1::2].double())  # at position 1
+    assert angles[0].item() == pytest.approx(1.0, rel=1e-6)
+    assert (angles[1:] / angles[:-1]).tolist() == pytest.approx([10000 ** (-2 / 64)] * 31, rel=1e-4)
+
+
 def test_halves_has_all_sines_then_all_cosines_of_the_same_table() -> None:
     interleaved, halves = sinusoids(30, 16), sinusoids(30, 16, "halves")
     assert torch.equal(halves, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))

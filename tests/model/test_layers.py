@@ -145,6 +145,38 @@ def test_a_decoder_layer_is_masked_self_attention_then_cross_attention_then_feed
     assert_close(layer(x, layer.start_cache(memory), future, mask), y)
 
 
+def silence_self_attention(layer: DecoderLayer) -> None:
+    """Make self-attention add nothing, whatever its queries, keys and values are."""
+    with torch.no_grad():
+        layer.self_attention.output.weight.zero_()
+        layer.self_attention.output.bias.zero_()
+
+
+def test_cross_attention_does_not_go_through_the_self_attention_block() -> None:
+    # Some notes call the self-attention module for both. With that block silenced, the memory must still be heard, and
+    # the block's other weights must have no say.
+    layer, x, memory = randomised(DecoderLayer(TINY, "decoder.0")), rand(B, T, D), rand(B, S, D, seed=6)
+    silence_self_attention(layer)
+
+    def output(memory: Tensor) -> Tensor:
+        return layer(x, layer.start_cache(memory), causal_mask(T), None)
+
+    before = output(memory)
+    before.square().sum().backward()
+    for name, parameter in layer.cross_attention.named_parameters():
+        if name != "key.bias":  # adds the same to all scores of a query
+            assert parameter.grad.abs().max() > 1e-6, name
+    for projection in (layer.self_attention.query, layer.self_attention.key, layer.self_attention.value):
+        assert projection.weight.grad.abs().max() == 0
+    assert not torch.allclose(output(memory + rand(B, S, D, seed=7)), before)
+    with torch.no_grad():
+        layer.self_attention.value.weight.normal_()
+    assert torch.equal(output(memory), before)
+    with torch.no_grad():
+        layer.cross_attention.value.weight.normal_()
+    assert not torch.allclose(output(memory), before)
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("width", [1, 3])
 def test_hypotheses_folded_into_queries_equal_the_memory_repeated_for_each(norm: Norm, width: int) -> None:

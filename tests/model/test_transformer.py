@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from dragoman.config import BOS, PAD, ModelConfig
 from dragoman.model.attention import AttentionMaps, MultiHeadAttention
@@ -208,6 +209,13 @@ def test_a_batch_gives_each_pair_what_it_would_get_alone(norm: Norm) -> None:
     for i in range(len(source)):
         alone = model(source[i, source[i] != PAD][None], target[i, target[i] != PAD][None])
         assert_close(together[i, : alone.size(1)], alone[0])
+
+
+@torch.no_grad()
+def test_more_padding_on_either_side_changes_nothing() -> None:
+    model, (source, target, _) = tiny(), batch()
+    padded = model(F.pad(source, (0, 4), value=PAD), F.pad(target, (0, 3), value=PAD))
+    assert_close(padded[:, : target.size(1)], model(source, target))
 
 
 def test_padding_of_the_source_has_no_influence_and_gets_no_gradient() -> None:
