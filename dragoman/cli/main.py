@@ -66,6 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(str(error), code=1)
     except KeyboardInterrupt:
         return 130
+    except ImportError as error:
+        if str(error.name).startswith("dragoman"):
+            raise
+        return _complain(f"a library can't be loaded ({error}): install it again, or allow more memory", code=1)
     except BrokenPipeError:
         silence(sys.stdout)  # its reader has gone, as in `| head`
         return 0

@@ -139,12 +139,20 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
     options = {option.flag: option for option in verb.options}
     words = _options_first(words, options)
     parser = _parser(verb, f"dragoman {name}")
+    to_print = [word for word in words if word.startswith("--print_config")]
     with _plain_errors(verb):
-        given = _given(parser, verb, words)
+        given = _given(parser, verb, [word for word in words if word not in to_print])
         starting: dict[str, Any] = {}
         if verb.config is TrainConfig:
             starting = _starting_values(given)
             _refuse_unused_rate(starting | given, words)
+            for word in words:
+                without_effect = word.split("=")[0] in ("--preset", "--from") and starting.keys() <= given.keys()
+                require(not without_effect, f"{word} has no effect, because the settings it chooses are all given")
+        if to_print:
+            defaults = {option.name: option.default for option in verb.options if option.default is not MISSING}
+            parser.set_defaults(defaults | starting)
+            parser.parse_args(words)  # prints, and exits
         missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
         wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
         require(not missing, f"required: {wanted} (usage: {verb.usage(parser.prog)})")
@@ -203,7 +211,6 @@ def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
         allow_abbrev=False,
         exit_on_error=False,
         formatter_class=_HelpFormatter,
-        print_config=None,
     )
     if not verb.module or verb.config is TrainConfig:
         parser.add_argument(
@@ -243,7 +250,7 @@ def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[
             (arranged if re.match(r"-\w", word) else positionals).append(word)
             continue
         flag, equals, value = word.partition("=")
-        flag = flag.replace("_", "-")
+        flag = flag.replace("_", "-").replace("--print-config", "--print_config")
         option = options.get(flag)
         if option and option.is_list:
             require(flag not in arranged, f"{flag} is given twice: give all of its values after one {flag}")
