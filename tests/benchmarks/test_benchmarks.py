@@ -21,9 +21,8 @@ from tests.sample_run import sentences
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import speed
-from peers import batches, convert, decoding_contest, rounds, sessions, training_contest
+from peers import batches, convert, decoding_contest, sessions, training_contest
 from peers.annotated import AnnotatedTransformer, smoothed_divergence
-from peers.protocol import PeerError, Worker
 from peers.settings import Settings
 from peers.shape import Shape, step_flops
 from peers.stepping import smoothed_cross_entropy, torch_step
@@ -41,29 +40,6 @@ CONFIG = ModelConfig(
     target_vocab_size=300,
 )
 SHAPE = training_contest.shape_of(CONFIG)
-FAKE = """
-import sys
-from peers.protocol import serve
-
-class Session:
-    def __init__(self, request):
-        self.facts = {"name": request["name"], "versions": {}}
-        self.count = 0
-
-    def measure(self, request):
-        print("a library that prints")
-        self.count += 1
-        if request["do"] == "fail":
-            raise ValueError("no such thing\\nand more")
-        if request["do"] == "die":
-            sys.exit("gone")
-        if request["do"] == "sleep":
-            import time
-            time.sleep(60)
-        return {"count": self.count, "ü": "ß"}
-
-serve(Session)
-"""
 
 
 def random_model() -> Transformer:
@@ -85,20 +61,6 @@ def example() -> batches.Arrays:
     return batches.Arrays(
         source, np.concatenate((np.full((2, 1), BOS), target[:, :-1]), axis=1) * (target != PAD), target
     )
-
-
-@pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module `fake_worker`, for `python -m`."""
-    (tmp_path / "fake_worker.py").write_text(FAKE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(rounds, "_PAUSE", 0.0)
-    return tmp_path
-
-
-def contest(fake: Path, names: list[str], said: list[str]) -> rounds.Contest:
-    people = [rounds.Competitor(name, name, "fake_worker", {"name": name}) for name in names]
-    return rounds.Contest(people, {"task": "anything"}, fake, 1, said.append)
 
 
 def test_the_workers_know_the_packages_constants() -> None:
@@ -197,43 +159,6 @@ def test_a_step_of_plain_pytorch_learns() -> None:
     assert loss(*ids).item() < before
     assert answers[0]["tokens"] == 7
     assert answers[0]["seconds"] > 0
-
-
-def test_a_worker_answers_whatever_libraries_print(fake: Path) -> None:
-    command = [sys.executable, str(fake / "fake_worker.py")]
-    path = {"PYTHONPATH": str(rounds.BENCHMARKS)}
-    with Worker("fake", command, path, fake / "log.txt") as worker:
-        assert worker.ask({"name": "x"}, 60)["name"] == "x"
-        assert worker.ask({"do": "measure"}, 60) == {"count": 1, "ü": "ß"}
-        with pytest.raises(PeerError, match=r"^fake is left out: ValueError: no such thing \(see .*log\.txt\)$"):
-            worker.ask({"do": "fail"}, 60)
-        with pytest.raises(PeerError, match="fake is left out: gone"):
-            worker.ask({"do": "die"}, 60)
-        with pytest.raises(PeerError, match="gone"):
-            worker.ask({"do": "measure"}, 60)
-    with Worker("slow", command, path, fake / "log.txt") as worker:
-        worker.ask({"name": "x"}, 60)
-        with pytest.raises(PeerError, match="ended by signal 9"):
-            worker.ask({"do": "sleep"}, 0.2)
-    with pytest.raises(PeerError, match="nowhere does not start"):
-        Worker("absent", ["/nowhere"], {}, fake / "log.txt")
-
-
-def test_who_fails_is_left_out_and_the_others_go_on(fake: Path) -> None:
-    said: list[str] = []
-    people = [rounds.Competitor("joey", "joey", "fake_worker", joeynmt=True)]
-    people += [rounds.Competitor(name, name, "fake_worker", {"name": name}) for name in ("a", "b")]
-    people += [rounds.Competitor("c", "c", "no_such_module")]
-    with rounds.Contest(people, {}, fake, 1, said.append) as found:
-        assert found.names == ["a", "b"]
-        assert len(said) == 2
-        assert "joeynmt/bin/python does not start" in said[0]
-        assert "no_such_module" in said[1]
-        assert found.go_round(["a", "b", "c"], {"do": "measure"}).keys() == {"a", "b"}
-        assert found.ask("a", {"do": "fail"}) is None
-        assert found.go_round(["a", "b"], {"do": "measure"})["b"]["count"] == 2
-        assert found.names == ["b"]
-    assert len(said) == 3
 
 
 def test_sorted_batches_give_the_results_in_order() -> None:
