@@ -36,7 +36,9 @@ Submit = Callable[..., "Future[Sequence[Result] | None]"]
 
 def available_cores() -> int:
     """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
+    if sys.platform.startswith("linux"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Workers(Generic[Result]):
@@ -100,11 +102,13 @@ class Workers(Generic[Result]):
     def _submit(self, *arguments: Any) -> Future[Sequence[Result] | None]:
         """Give arguments to a process; one that starts now inherits that Ctrl-C is not for it."""
         assert self._pool is not None
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        if sys.platform != "win32":
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return self._pool.submit(_work, arguments)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if sys.platform != "win32":
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _stop(self) -> None:
         self._end()
@@ -129,7 +133,7 @@ def _prepare(compute: Compute[Any], parent: int) -> None:
     give_back_memory()
     keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

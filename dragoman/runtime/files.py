@@ -190,15 +190,15 @@ def _remove_leftovers(path: Path) -> None:
 
 def _lock(file: IO[bytes]) -> bool | None:
     """Lock a file until it is closed; False if another process has locked it, None if the system can't."""
-    if sys.platform == "win32":
-        return None
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return None
 
 
 def _flush_names(folder: Path) -> None:

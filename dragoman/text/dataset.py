@@ -120,8 +120,8 @@ def build_store(
     Pairs with a side of more than max_length subwords are left out. The report repeats `cleaned`, how many pairs were
     taken out before, by reason. The name stands in the error if no pair is left.
     """
-    # The smallest type that holds the ids.
-    dtype = np.dtype(np.uint16 if max(len(vocabulary.source), len(vocabulary.target)) <= 2**16 else np.uint32)
+    size = max(len(vocabulary.source), len(vocabulary.target))
+    dtype: np.dtype[np.integer] = np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
