@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 import rich.console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.summary.writer import event_file_writer
 
 from dragoman.checkpoint import METRICS_FILE
 from dragoman.training import metrics as recorder
 from dragoman.training.metrics import Recorder
 from tests.fuzz.faults import complaint, no_space
+
+
+@pytest.fixture(autouse=True)
+def _event_files_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TensorBoard sorts files by name: of one process and one second, .10 would stand before .9."""
+    monkeypatch.setattr(event_file_writer, "_global_uid", event_file_writer.AtomicCounter(1000))
 
 
 def record_steps(folder: Path, steps: range, after_step: int = 0, run: str = "first") -> None:
