@@ -40,7 +40,7 @@ from dragoman.corpus_check.language_id import (
 )
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs, usual_ratio
-from dragoman.text.corpus import Corpus, EncodingError, FormError, Problem, json_form, locate
+from dragoman.text.corpus import Corpus, FormError, Problem, json_form, locate
 
 Progress = Callable[[int, int], None]
 """Called with the number of training pairs checked and their number in all, which is 0 while they are counted."""
@@ -117,7 +117,7 @@ def examine_text(
                 texts[name] = _Text(name, [locate(text, source, target) for text in given], examples, progress)
         except FormError as error:
             tally = Tally(0)
-            tally.add("not UTF-8 but UTF-16" if isinstance(error, EncodingError) else "unknown form", 1, f"{error}.")
+            tally.add("unknown form", 1, f"{error}.")
             return Diagnosis(tally.finish(name, 1), 0, {}, np.zeros(0, np.uint16))
     training = texts["training"]
     usual = training.usual()

@@ -78,7 +78,6 @@ ISSUES: dict[str, Issue] = {
     "line counts differ": _fatal("Align the files: line N of one must translate line N of the other"),
     "no pairs": _fatal("There is no text in these files", unit="texts"),
     "unknown form": _fatal("Nothing else was checked", unit="texts"),
-    "not UTF-8 but UTF-16": _fatal("Convert the file. Nothing else was checked", unit="texts"),
     "not UTF-8": _fatal("Find out the encoding and convert the file, for example with iconv -f cp1252 -t utf-8"),
     "row without a tab": _fatal("Each row must be the source, a tab and the target", unit="rows"),
     "unreadable JSON": _fatal("Fix or remove these rows", unit="rows"),
@@ -91,8 +90,6 @@ ISSUES: dict[str, Issue] = {
     "odd number of columns": Issue("warning", "A tab inside a sentence cuts it: check these rows", unit="rows"),
     "out of step": _error("Find the line that one side lacks near the place given", unit="pairs"),
     "unrelated lengths": _error("Check whether these lines translate each other", unit="pairs"),
-    "byte-order mark": _note("Nothing to do: it is dropped"),
-    "Windows line ends": _note("Nothing to do: the carriage return at the end of a line is dropped"),
     # Characters
     "byte-order mark inside": _characters("Files were joined with their byte-order marks. Remove U+FEFF"),
     "carriage return inside": _characters("A line may be two. Split or remove these lines"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import re
 import zlib
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -24,36 +25,22 @@ from dragoman.config import DragomanError
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
-ProblemKind = Literal[
-    # Strict reading stops at these.
-    "not UTF-8",
-    "row without a tab",
-    "unreadable JSON",
-    "line counts differ",
-    # Strict reading passes over these.
-    "byte-order mark",
-    "Windows line ends",
-    "odd number of columns",
-    "spreadsheet quoting",
-]
-
 _BOM = "\ufeff"
-_CHUNK_BYTES = 1 << 14
 _NO_LINE = "\n"  # stands for a line beyond the end of a file, as no line contains a line feed
 _FIRST_ROWS = 100  # rows of a table that show what its columns hold
 _MIN_ROWS_TO_JUDGE = 20
 _NUMBERS_ONLY = 0.95  # share of the first rows, as there may be a line of headings
-_EXCERPT = 30  # characters shown before a damaged byte
 
 
 class Problem(NamedTuple):
     """Something wrong with a line of a corpus."""
 
-    kind: ProblemKind
+    kind: str
+    """The name that the corpus check has for it."""
     file: str
     line: int
     """From 1. Where two files differ in length: where they go apart, judging by the lengths of sentences."""
-    message: str
+    message: str = ""
     """The sentence with which strict reading stops; empty if it passes over this."""
     remark: str = ""
     """What exactly is wrong, to stand beside the place."""
@@ -68,10 +55,6 @@ OnProblem = Callable[[Problem], None]
 
 class FormError(DragomanError):
     """A whole file is in a form that is not read."""
-
-
-class EncodingError(FormError):
-    """A whole file is in UTF-16 or UTF-32."""
 
 
 def refuse(problem: Problem) -> None:
@@ -113,22 +96,21 @@ class Corpus:
         (path,) = self.paths
         lines = _read_file(path, on_problem)
         first = list(islice(lines, _FIRST_ROWS))
-        rows = [line for line in first if line is not None]
-        _require_table(path, rows)
-        usual = max(2, Counter(row.count("\t") + 1 for row in rows).most_common(1)[0][0]) if rows else 2
+        rows = [line.split("\t") for line in first if line is not None]
+        _refuse_numbers(path, rows)
+        usual = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
         enclosed = [number for number, line in enumerate(first, start=1) if line and _ENCLOSED_ROW.fullmatch(line)]
         all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
             if line is None:
                 yield "", ""
                 continue
-            columns = line.split("\t")
-            torn = len(columns) < 2 and _is_torn(line)
-            if torn or number == all_quoted:
-                remark = "a part of a cell" if torn else "every cell is in quotes, here and in most rows"
-                on_problem(Problem("spreadsheet quoting", str(path), number, "", remark))
+            if number == all_quoted:
+                remark = "every cell is in quotes, here and in most rows"
+                on_problem(Problem("spreadsheet quoting", str(path), number, remark=remark))
             elif '""' in line and _DOUBLED_QUOTES.search(line):
-                on_problem(Problem("spreadsheet quoting", str(path), number, ""))
+                on_problem(Problem("spreadsheet quoting", str(path), number))
+            columns = line.split("\t")
             if len(columns) < 2:
                 message = f"{path}, line {number}: {_NO_TAB}"
                 on_problem(Problem("row without a tab", str(path), number, message, text=line))
@@ -136,7 +118,7 @@ class Corpus:
                 continue
             if len(columns) != usual:
                 remark = f"{len(columns)} columns instead of {usual}"
-                on_problem(Problem("odd number of columns", str(path), number, "", remark))
+                on_problem(Problem("odd number of columns", str(path), number, remark=remark))
             yield columns[0], columns[1]
 
     def _read_jsonl(self, on_problem: OnProblem) -> Iterator[Pair]:
@@ -144,10 +126,8 @@ class Corpus:
         for number, line in enumerate(_read_file(path, on_problem), start=1):
             pair = _parse_json_row(line, self.languages) if line is not None else ("", "")
             if pair is None:
-                remark = "" if line and line.strip() else "an empty line"
-                said = f"{remark}; remove it, as " if remark else ""
-                message = f"{path}, line {number}: {said}{json_form(self.languages)}"
-                on_problem(Problem("unreadable JSON", str(path), number, message, remark, text=line or ""))
+                message = f"{path}, line {number}: {json_form(self.languages)}"
+                on_problem(Problem("unreadable JSON", str(path), number, message, text=line or ""))
             yield pair or ("", "")
 
 
@@ -157,32 +137,19 @@ def locate(text: str, source: str, target: str) -> Corpus:
     The text is a prefix (for PREFIX.source and PREFIX.target), "SOURCE_FILE,TARGET_FILE", or a TSV or JSONL file.
     """
     languages = (source, target)
-    sides = [_existing(Path(f"{text}.{language}")) for language in languages]
-    if sides[0] and sides[1]:
-        return _two_files(sides[0], sides[1], languages)
+    sides = [Path(f"{text}.{language}") for language in languages]
+    found = [next((path for path in (side, Path(f"{side}.gz")) if path.is_file()), None) for side in sides]
+    if found[0] and found[1]:
+        return Corpus((found[0], found[1]), languages)
     if Path(text).is_file():
         return Corpus((Path(text),), languages)
     first, comma, second = text.partition(",")
+    missing = [side for side, path in zip(sides, found, strict=True) if not path]
     if comma:
-        if absent := [path for path in (first, second) if not Path(path).is_file()]:
-            raise DragomanError(f"{absent[0]}: no such file")
-        return _two_files(Path(first), Path(second), languages)
-    if sides[0] or sides[1]:
-        missing = f"{text}.{target if sides[0] else source}"
-        raise DragomanError(f"{missing}: no such file (nor {missing}.gz), although its other side exists")
-    if Path(text).is_dir():
-        raise DragomanError(f"{text}: a folder; name the text in it, such as {Path(text, 'train')}")
-    raise DragomanError(f"{text}: no such file, nor {text}.{source} with {text}.{target} (also looked for .gz)")
-
-
-def _existing(path: Path) -> Path | None:
-    return next((p for p in (path, path.with_name(path.name + ".gz")) if p.is_file()), None)
-
-
-def _two_files(source: Path, target: Path, languages: tuple[str, str]) -> Corpus:
-    if source.samefile(target):
-        raise DragomanError(f"{source}: the same file for source and target; name one file for each")
-    return Corpus((source, target), languages)
+        missing = [path for path in (Path(first), Path(second)) if not path.is_file()]
+        if not missing:
+            return Corpus((Path(first), Path(second)), languages)
+    raise DragomanError(f"{' and '.join(map(str, missing))}: no such file (nor with .gz), nor one named {text}")
 
 
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:
@@ -208,7 +175,7 @@ def read_lines(path: Path) -> Iterator[str]:
     return cast("Iterator[str]", _read_file(path, refuse))
 
 
-def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
+def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
     """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages."""
     return cast("Iterator[str]", _decode(file, name, refuse))
 
@@ -216,8 +183,9 @@ def decode_lines(file: BinaryIO, name: str) -> Iterator[str]:
 def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
     """Yield the lines of a file; None for a line that is not UTF-8."""
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            yield from _decode(file, str(path), on_problem)  # type: ignore[arg-type]
+        # A GzipFile gives lines slowly by itself.
+        with io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            yield from _decode(file, str(path), on_problem)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DragomanError(
             f"{path}: damaged gzip file ({error}); get the file again, or rename it without .gz if it is not compressed"
@@ -226,58 +194,23 @@ def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
 
 
-def _decode(file: BinaryIO, name: str, on_problem: OnProblem) -> Iterator[str | None]:
-    number = 0
-    for piece in _whole_lines(file):
-        if not number:
-            _require_text(piece, name)
+def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator[str | None]:
+    for number, raw in enumerate(file, start=1):
+        if number == 1:
+            _require_text(raw, name)
         try:
-            text = piece.decode()
-        except UnicodeDecodeError:
-            text = ""
-        if text and "\r" not in text and (number or not text.startswith(_BOM)):
-            lines = text.split("\n")
-            yield from lines
-            number += len(lines)
-        else:  # there is something to report, or almost nothing
-            for raw in piece.split(b"\n"):
-                number += 1
-                yield _decode_line(raw, name, number, on_problem)
-
-
-def _whole_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a file in pieces of whole lines, without the line feed at the end of a piece, as soon as they are there."""
-    pieces: list[bytes] = []
-    while chunk := file.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
-        lines, line_feed, rest = chunk.rpartition(b"\n")
-        if line_feed:
-            yield b"".join([*pieces, lines])
-            pieces.clear()
-        pieces.append(rest)
-    if last := b"".join(pieces):
-        yield last
-
-
-def _decode_line(raw: bytes, name: str, number: int, on_problem: OnProblem) -> str | None:
-    try:
-        line = raw.decode()
-    except UnicodeDecodeError as error:
-        # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where Latin-1 has none.
-        message = (
-            f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
-            f"convert the file, for example with iconv -f cp1252 -t utf-8"
-        )
-        before = "".join(c if c.isprintable() else "·" for c in raw[: error.start].decode()[-_EXCERPT:])
-        remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}" + (f", after “{before}”" if before else "")
-        on_problem(Problem("not UTF-8", name, number, message, remark))
-        return None
-    if line.endswith("\r"):
-        on_problem(Problem("Windows line ends", name, number, ""))
-        line = line.rstrip("\r")
-    if number == 1 and line.startswith(_BOM):
-        on_problem(Problem("byte-order mark", name, number, ""))
-        line = line.removeprefix(_BOM)
-    return line
+            line = raw.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where Latin-1 has none.
+            message = (
+                f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
+                f"convert the file, for example with iconv -f cp1252 -t utf-8"
+            )
+            remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}"
+            on_problem(Problem("not UTF-8", name, number, message, remark))
+            yield None
+            continue
+        yield line if number > 1 else line.removeprefix(_BOM)
 
 
 # ---- two files of different length
@@ -345,65 +278,35 @@ def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
     return source.replace("\n", " "), target.replace("\n", " ")
 
 
-# A cell in quotes, and in it pairs of doubled ones, the first of which opens. A sentence may have quotes around it, and
-# so has what two people say: "Where to?""Home.".
-_DOUBLED_QUOTES = re.compile(
-    r'(?:^|\t)"'
-    r'(?:[^"\t]*(?:[^\S\t]|[(\[«—–-]))?'  # nothing, or what an opening quotation mark can follow
-    r'(?:""[^"\t]*""[^"\t]*)+'
-    r'"(?=\t|$)'
-)
+# A cell in quotes, and in it pairs of doubled ones: what two people say may be "Where to?""Home.".
+_DOUBLED_QUOTES = re.compile(r'(?:^|\t)"[^"\t]*(?:""[^"\t]*""[^"\t]*)+"(?=\t|$)')
 _ENCLOSED_ROW = re.compile(r'"[^\t]*"(?:\t"[^\t]*")*')
-
-
-def _is_torn(row: str) -> bool:
-    """Whether a row begins or ends with a quotation mark that has no other: a part of a cell with a line break."""
-    return row.count('"') % 2 == 1 and (row.startswith('"') or row.endswith('"'))
 
 
 # ---- whole files in another form
 
-_NOT_TEXT = {
-    b"PK\x03\x04": "a zip archive or an office document",
-    b"\x1f\x8b\x08": "compressed with gzip, although its name does not end in .gz",
-    b"BZh[1-9]1AY&SY": "compressed with bzip2",
-    b"\xfd7zXZ\x00": "compressed with xz",
-    b"\\(\xb5/\xfd": "compressed with zstd",
-    b"%PDF-": "a PDF",
-}
-"""Regular expressions for the first bytes."""
+_NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd", b"%PDF-")
+"""How archives (and office documents, which are some), compressed files and PDFs begin."""
 
 
 def _require_text(start: bytes, name: str) -> None:
     """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
-    for pattern, what in _NOT_TEXT.items():
-        if re.match(pattern, start):
-            raise FormError(f"{name}: {what}, not text; unpack it, or save it as plain text in UTF-8")
+    if start.startswith(_NOT_TEXT):
+        raise FormError(f"{name}: compressed or a document, not text; unpack it, or save it as plain text in UTF-8")
     if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         encoding = "utf-32" if b"\x00\x00" in start[:4] else "utf-16"
-        raise EncodingError(
+        raise FormError(
             f"{name}: {encoding.upper()}, not UTF-8; convert the file, for example with iconv -f {encoding} -t utf-8"
         )
 
 
-def _require_table(path: Path, rows: Sequence[str]) -> None:
-    """Refuse a file whose first rows make clear that it is not a table of source, tab and target.
-
-    One is a table with numbers in its first or second column and text in two others. A table of two columns passes:
-    someone may want to translate numbers into words.
-    """
-    name = path.name.removesuffix(".gz").lower()
-    unlike = rows and "\t" not in rows[0]
-    if unlike and (name.endswith((".tmx", ".csv")) or re.match(r"\s*<(\?xml|!DOCTYPE|tmx)\b", rows[0])):
-        raise FormError(f"{path}: not a table with tabs; convert it to tab-separated text first")
-    columns = list(zip(*(row.split("\t") for row in rows), strict=False))  # as many as the shortest row has
-    if len(rows) < _MIN_ROWS_TO_JUDGE or len(columns) < 3:
-        return
-    shares = [sum(cell.strip().isdecimal() for cell in column) / len(rows) for column in columns]
-    numbers = [column for column in (0, 1) if shares[column] >= _NUMBERS_ONLY]
-    texts = [column for column, share in enumerate(shares, start=1) if share < 0.5]
-    if numbers and len(texts) >= 2:
-        raise FormError(
-            f"{path}: column {numbers[0] + 1} holds numbers only; the first two columns must be source and target: "
-            f"keep the two that are, for example with cut -f {texts[0]},{texts[1]}"
-        )
+def _refuse_numbers(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Refuse a table of three columns or more whose first rows have numbers for sentences, such as Tatoeba's."""
+    columns = list(zip(*rows, strict=False))  # as many as the shortest row has
+    for number, column in enumerate(columns[:2], start=1):
+        numbers = sum(cell.strip().isdecimal() for cell in column)
+        if len(rows) >= _MIN_ROWS_TO_JUDGE and len(columns) > 2 and numbers >= _NUMBERS_ONLY * len(rows):
+            raise FormError(
+                f"{path}: column {number} holds numbers only; the first two columns must be source and target: keep "
+                f"those, for example with cut -f 2,4"
+            )

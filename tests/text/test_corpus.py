@@ -125,25 +125,12 @@ def test_invalid_utf8_is_reported_with_file_line_and_byte(name: str, tmp_path: P
     assert f"{path}, line 3, byte 4" in message
 
 
-def test_one_file_for_both_sides_is_refused_at_once(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.en", "never read \xff\n")
-    (tmp_path / "a.de").symlink_to(path)
-    for text in (f"{path},{path}", f"{path},{tmp_path}/../{tmp_path.name}/a.en", f"{tmp_path}/a"):
-        with pytest.raises(DragomanError, match=r"a\.en: the same file for source and target"):
-            locate(text, "en", "de")
-
-
 def test_missing_files_are_named(tmp_path: Path) -> None:
     write(tmp_path / "half.en", "a\n")
     assert str(tmp_path / "nothing.en") in complaint(tmp_path / "nothing")
     assert str(tmp_path / "half.de") in complaint(tmp_path / "half")
     assert str(tmp_path / "other") in complaint(f"{tmp_path / 'half.en'},{tmp_path / 'other'}")
-
-
-@pytest.mark.parametrize("form", ["{0}", "{0},{0}"])
-def test_a_folder_is_refused(form: str, tmp_path: Path) -> None:
-    assert str(tmp_path) in complaint(form.format(tmp_path))
-    assert f"{tmp_path}: a folder; name the text in it" in complaint(tmp_path)
+    assert str(tmp_path) in complaint(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -163,30 +150,15 @@ def test_a_bad_json_line_is_named_with_the_form_it_should_have(bad: str, tmp_pat
     good = '{"translation": {"en": "a", "de": "b"}}'
     message = complaint(write(tmp_path / "text.jsonl", f"{good}\n{bad}\n{good}\n"))
     assert f"{tmp_path / 'text.jsonl'}, line 2:" in message
-    assert ("an empty line; remove it" in message) is (not bad.strip())
     assert '{"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}' in message
 
 
-def cut(data: bytes) -> bytes:
-    return data[: len(data) // 2]
-
-
-def unzip(data: bytes) -> bytes:
-    return gzip.decompress(data)
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (cut, "damaged gzip file"),
-        (unzip, "rename it without .gz"),
-    ],
-)
-def test_a_damaged_gzip_file_is_named(damage: Callable[[bytes], bytes], said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kept", "said"), [(1000, "damaged gzip file"), (0, "rename it without .gz")])
+def test_a_damaged_gzip_file_is_named(kept: int, said: str, tmp_path: Path) -> None:
     noise = random.Random(3)
-    path = write(tmp_path / "text.tsv.gz", "".join(f"{noise.random()}\t{noise.random()}\n" for _ in range(3000)))
-    assert len(read(path)) == 3000
-    path.write_bytes(damage(path.read_bytes()))
+    content = "".join(f"{noise.random()}\t{noise.random()}\n" for _ in range(300)).encode()
+    path = tmp_path / "text.tsv.gz"
+    path.write_bytes(gzip.compress(content)[:kept] or content)
     message = complaint(path)
     assert str(path) in message
     assert said in message
@@ -267,12 +239,8 @@ def test_bytes_that_are_not_utf8_empty_their_pair(tmp_path: Path) -> None:
     pairs, problems = collect(tmp_path / "t")
     assert pairs == [("one", "eins"), ("", ""), ("three", "drei"), ("", "")]
     assert [(p.kind, p.file[-2:], p.line, p.remark) for p in problems] == [
-        ("Windows line ends", "de", 1, ""),
-        ("byte-order mark", "de", 1, ""),
-        ("not UTF-8", "en", 2, "byte 4 is 0xFF, after “two”"),
-        ("Windows line ends", "de", 2, ""),
-        ("not UTF-8", "en", 4, "byte 5 is 0xC3, after “four”"),
-        ("Windows line ends", "de", 4, ""),
+        ("not UTF-8", "en", 2, "byte 4 is 0xFF"),
+        ("not UTF-8", "en", 4, "byte 5 is 0xC3"),
     ]
 
 
@@ -293,7 +261,7 @@ def test_json_that_is_not_a_pair_becomes_an_empty_pair(tmp_path: Path) -> None:
     assert pairs == [("a", "c"), ("", ""), ("", ""), ("", ""), ("a", "c")]
     assert [(p.kind, p.line, p.remark, p.text) for p in problems] == [
         ("unreadable JSON", 2, "", "{"),
-        ("unreadable JSON", 3, "an empty line", ""),
+        ("unreadable JSON", 3, "", ""),
         ("unreadable JSON", 4, "", "[]"),
     ]
 
@@ -313,13 +281,11 @@ def test_files_of_different_length_are_read_to_the_end_of_the_shorter(source: in
     st.one_of(st.binary(max_size=60), st.text(st.sampled_from('ab é\r\n\t\ufeff\0"'), max_size=60).map(str.encode)),
     st.one_of(st.binary(max_size=60), st.text(st.sampled_from('ab é\r\n\t\ufeff\0"'), max_size=60).map(str.encode)),
     st.sampled_from([("t.en", "t.de", "t"), ("t.tsv", "", "t.tsv"), ("t.jsonl", "", "t.jsonl")]),
-    st.integers(1, 30),
 )
 def test_strict_reading_stops_at_the_first_damage_that_collecting_reports(
-    one: bytes, two: bytes, names: tuple[str, str, str], chunk: int
+    one: bytes, two: bytes, names: tuple[str, str, str]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "_CHUNK_BYTES", chunk)
+    with tempfile.TemporaryDirectory() as folder:
         for name, data in zip(filter(None, names[:2]), (one, two), strict=False):
             write(Path(folder) / name, data)
         text = Path(folder) / names[2]
@@ -353,14 +319,6 @@ def test_lines_come_as_soon_as_they_are_written() -> None:
 # ---- what a spreadsheet writes
 
 
-def test_quoting_is_reported_with_the_parts_of_torn_cells(tmp_path: Path) -> None:
-    rows = ["a\tb", '"He said ""no"""\tc', '"torn', 'cell"\tc', 'd\t"also', 'torn"', "plain"]
-    _, problems = collect(write(tmp_path / "t.tsv", "\n".join(rows)))
-    found = {kind: [(p.line, p.remark) for p in problems if p.kind == kind] for kind, *_ in problems}
-    assert found["spreadsheet quoting"] == [(2, ""), (3, "a part of a cell"), (6, "a part of a cell")]
-    assert [line for line, _ in found["row without a tab"]] == [3, 6, 7]
-
-
 @pytest.mark.parametrize(("quoted", "lines"), [(10, []), (11, [1]), (20, [1])])
 def test_a_table_with_every_cell_in_quotes_is_reported_once(quoted: int, lines: list[int], tmp_path: Path) -> None:
     rows = [(f"sentence {n}", f"Satz {n}") for n in range(20)]
@@ -390,7 +348,6 @@ def test_what_a_spreadsheet_writes_with_a_pair_of_quotes_is_recognised(before: s
         '"Hello," she said.\t"Bonjour", dit-elle.',
         '"Why?" "To go."\t"Pourquoi ?""Pour aller."',
         '""Hello""\t""Bonjour""',
-        "He said '' twice\tx",
         'a 5"" pipe\tx',
     ],
 )
@@ -402,27 +359,22 @@ def test_sentences_with_quotes_are_not_taken_for_a_spreadsheet(row: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    "data",
     [
-        ("text.zip", b"PK\x03\x04\x14\0\n\xff\xfe", "a zip archive"),
-        ("text.tsv", gzip.compress(b"a\tb\n"), "compressed with gzip, although"),
-        ("text.bz2", bz2.compress(b"a\tb\n"), "compressed with bzip2"),
-        ("text.xz", lzma.compress(b"a\tb\n"), "compressed with xz"),
-        ("text.zst", b"(\xb5/\xfd\x04", "compressed with zstd"),
-        ("text.pdf", b"%PDF-1.7\n", "a PDF"),
-        ("text.csv", b"A sentence.,Ein Satz.\n", "convert it to tab-separated text"),
-        ("text.tmx", b'<?xml version="1.0"?>\n<tmx>', "convert it to tab-separated text"),
-        ("text.xlf", b'<?xml version="1.0"?>\n<xliff>', "convert it to tab-separated text"),
+        b"PK\x03\x04\x14\0\n\xff\xfe",
+        gzip.compress(b"a\tb\n"),
+        bz2.compress(b"a\tb\n"),
+        lzma.compress(b"a\tb\n"),
+        b"(\xb5/\xfd\x04",
+        b"%PDF-1.7\n",
     ],
 )
-def test_a_file_of_another_kind_is_refused_in_both_modes(name: str, data: bytes, said: str, tmp_path: Path) -> None:
-    path = tmp_path / name
+def test_a_file_of_another_kind_is_refused_in_both_modes(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "text"
     path.write_bytes(data)
-    assert said in complaint(path)
+    assert "compressed or a document, not text" in complaint(path)
     with pytest.raises(FormError):
         collect(path)
-    path.write_bytes(b"a\tb\n")  # by what is in it, not by its name
-    assert read(path) == [("a", "b")]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
@@ -437,21 +389,11 @@ def test_wide_encodings_are_named_as_iconv_names_them(encoding: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
-    [
-        ("n a n b", "cut -f 2,4"),
-        ("n a b", "cut -f 2,3"),
-        ("a n b", "column 2 holds numbers only"),
-        ("a b n", ""),
-        ("n a", ""),
-        ("n n n", ""),
-        ("n a n", ""),
-    ],
+    ("columns", "said"), [("n a n b", "column 1 holds"), ("a n b", "column 2 holds"), ("a b n", ""), ("n a", "")]
 )
-def test_a_column_of_numbers_beside_two_of_text_is_refused(columns: str, said: str, tmp_path: Path) -> None:
+def test_numbers_in_place_of_a_sentence_are_refused(columns: str, said: str, tmp_path: Path) -> None:
     rows = ["\t".join(str(1000 + n) if c == "n" else f"{c} sentence" for c in columns.split()) for n in range(50)]
-    headed = [columns.replace(" ", "\t"), *rows]
-    for table in (rows, headed):
+    for table in (rows, [columns.replace(" ", "\t"), *rows]):
         path = write(tmp_path / "t.tsv", "\n".join(table))
         if said:
             assert said in complaint(path)
