@@ -129,9 +129,7 @@ class Prefixes:
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
         """Keep these hypotheses (N'), in this order; sentences: (B') or None."""
-        self.tokens = self.tokens[hypotheses]
-        if sentences is not None:
-            self.memory, self.mask = self.memory[sentences], self.mask[sentences]
+        self.tokens, self.memory, self.mask = (x[hypotheses] for x in (self.tokens, self.memory, self.mask))
 
     def step(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         """Logits (N, V) of what follows when last (N) is written, and log_sums of them; computed from the beginning."""

@@ -24,7 +24,7 @@ from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.interop.parity import Array, Backend
 from dragoman.model.attention import KeyValueCache
-from dragoman.model.layers import DecoderCache, LayerCache
+from dragoman.model.layers import LayerCache
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.optional_imports import import_optional
@@ -50,7 +50,7 @@ class EncoderGraph(_Graph):
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """source ids (N, S) -> keys and values of the memory, (L, N, H, S, K) each."""
         memory = self.model.encode(source, padding_mask(source, PAD))
-        layers = self.model.start_cache(memory).layers
+        layers = self.model.start_cache(memory)
         keys = torch.stack([layer.memory_keys for layer in layers])
         return keys, torch.stack([layer.memory_values for layer in layers])
 
@@ -63,27 +63,15 @@ class DecoderGraph(_Graph):
         past_keys: Tensor, past_values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """Logits (N, V) of the next token, and the keys and values of the past with the last token."""
-        caches = []
-        for layer in range(len(memory_keys)):  # an index is one node of the graph, unpacking would be two
-            caches.append(LayerCache(memory_keys[layer], memory_values[layer]))
-            caches[-1].past = _Past(past_keys[layer], past_values[layer])
+        caches = [
+            LayerCache(memory_keys[layer], memory_values[layer], KeyValueCache(past_keys[layer], past_values[layer]))
+            for layer in range(len(memory_keys))  # an index is one node of the graph, unpacking would be two
+        ]
         x = self.model.target_embedding(last[:, None]) + self.model.target_positions.table.index_select(0, position)
-        x = self.model.decoder(x, DecoderCache(caches), None, padding_mask(source, PAD))  # (N, 1, D)
+        x = self.model.decoder(x, caches, None, padding_mask(source, PAD))  # (N, 1, D)
         logits = self.model.softmax(x)[:, 0]
         keys, values = (torch.stack([getattr(cache.past, name) for cache in caches]) for name in ("keys", "values"))
         return logits, keys, values
-
-
-class _Past(KeyValueCache):
-    """Keys and values (N, H, T, K) of a layer, which grow by concatenation: graphs have no buffers."""
-
-    def __init__(self, keys: Tensor, values: Tensor) -> None:
-        super().__init__()
-        self.keys, self.values = keys, values
-
-    def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        self.keys, self.values = torch.cat((self.keys, key), dim=2), torch.cat((self.values, value), dim=2)
-        return self.keys, self.values
 
 
 def write_model(loaded: ModelFolder, out: Path) -> None:
@@ -116,6 +104,8 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
                 verbose=False,
             )
         assert program is not None
+        for node in program.model.graph:
+            node.metadata_props.clear()  # the lines of this installation that made the node
         program.save(str(out / name), external_data=False)
     loaded.vocabulary.save(out)
 

@@ -50,31 +50,22 @@ def scaled_dot_product_attention(
 
 
 class KeyValueCache:
-    """The keys and values of the positions decoded so far, in a buffer that doubles when it is full."""
+    """The keys and values of the positions decoded so far, (B, H, length, K) each; None before the first."""
 
-    def __init__(self) -> None:
-        self.length = 0
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
+        self.keys, self.values = keys, values
+
+    @property
+    def length(self) -> int:
+        """Number of positions."""
+        return 0 if self.keys is None else self.keys.size(2)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Add T positions, key and value (B, H, T, K); return all so far, (B, H, length, K) each."""
-        end = self.length + key.size(2)
-        if self._keys is None or self._values is None:
-            self._keys, self._values = key, value  # no copy: training and scoring append only once
-        else:
-            if end > self._keys.size(2):
-                self._keys, self._values = self._grown(self._keys, end), self._grown(self._values, end)
-            self._keys[:, :, self.length : end] = key
-            self._values[:, :, self.length : end] = value
-        self.length = end
-        return self._keys[:, :, :end], self._values[:, :, :end]
-
-    def _grown(self, old: Tensor, end: int) -> Tensor:
-        rows, heads, _, width = old.shape
-        buffer = old.new_empty(rows, heads, max(16, 2 * end), width)
-        buffer[:, :, : self.length] = old[:, :, : self.length]
-        return buffer
+        """Add T positions, key and value (B, H, T, K); return all so far."""
+        if self.keys is not None and self.values is not None:
+            key, value = torch.cat((self.keys, key), dim=2), torch.cat((self.values, value), dim=2)
+        self.keys, self.values = key, value
+        return key, value
 
 
 class MultiHeadAttention(nn.Module):

@@ -1,11 +1,12 @@
 """The layers of the encoder and the decoder and their stacks (figure 1; sections 3.1 and 3.3).
 
-Shapes: B batch, S source length, T target length, D d_model, H heads, K d_k, W beam width.
+Shapes: B batch, S source length, T target length, D d_model, H heads, K d_k.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
@@ -73,13 +74,13 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_connection(x, self.feed_forward)  # type: ignore[no-any-return]
 
 
+@dataclass
 class LayerCache:
-    """What a decoder layer keeps while it decodes: its own past, and the memory's keys and values."""
+    """What a decoder layer keeps while it decodes: the memory's keys and values, and its own past."""
 
-    def __init__(self, memory_keys: Tensor, memory_values: Tensor) -> None:
-        self.past = KeyValueCache()
-        self.memory_keys = memory_keys  # (B, H, S, K), as the values
-        self.memory_values = memory_values
+    memory_keys: Tensor  # (B, H, S, K), as the values
+    memory_values: Tensor
+    past: KeyValueCache = field(default_factory=KeyValueCache)
 
 
 class DecoderLayer(nn.Module):
@@ -111,32 +112,14 @@ class DecoderLayer(nn.Module):
         source_mask: Tensor | None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """One layer: x (B * W, T, D), memory in the cache (B, H, S, K) -> (B * W, T, D).
-
-        The W hypotheses of a sentence share its memory: cross-attention sees them as more queries.
-        """
-        batch = cache.memory_keys.size(0)
+        """One layer: x (B, T, D) at the positions after the cached ones -> (B, T, D)."""
         x = self.self_attention_connection(
             x, lambda y: self.self_attention(y, y, y, target_mask, cache=cache.past, maps=maps)
         )
-        shape = x.shape
         x = self.cross_attention_connection(
-            x.reshape(batch, -1, shape[-1]),
-            lambda y: self.cross_attention.attend(y, cache.memory_keys, cache.memory_values, source_mask, maps),
-        ).reshape(shape)
+            x, lambda y: self.cross_attention.attend(y, cache.memory_keys, cache.memory_values, source_mask, maps)
+        )
         return self.feed_forward_connection(x, self.feed_forward)  # type: ignore[no-any-return]
-
-
-class DecoderCache:
-    """The caches of all decoder layers."""
-
-    def __init__(self, layers: Iterable[LayerCache]) -> None:
-        self.layers = list(layers)
-
-    @property
-    def length(self) -> int:
-        """Number of target positions decoded so far."""
-        return self.layers[0].past.length
 
 
 def _final_norm(config: ModelConfig) -> nn.Module:
@@ -167,19 +150,19 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config, f"decoder.{i}") for i in range(config.num_decoder_layers))
         self.final_norm = _final_norm(config)
 
-    def start_cache(self, memory: Tensor) -> DecoderCache:
-        """A cache for decoding from memory (B, S, D)."""
-        return DecoderCache(layer.start_cache(memory) for layer in self.layers)  # type: ignore[operator]
+    def start_cache(self, memory: Tensor) -> list[LayerCache]:
+        """The caches of all layers, for decoding from memory (B, S, D)."""
+        return [layer.start_cache(memory) for layer in self.layers]  # type: ignore[operator]
 
     def forward(
         self,
         x: Tensor,
-        cache: DecoderCache,
+        cache: list[LayerCache],
         target_mask: Tensor | None,
         source_mask: Tensor | None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
-        """x (B * W, T, D) -> (B * W, T, D) at the positions after the cached ones."""
-        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
+        """x (B, T, D) -> (B, T, D) at the positions after the cached ones."""
+        for layer, layer_cache in zip(self.layers, cache, strict=True):
             x = layer(x, layer_cache, target_mask, source_mask, maps)
         return self.final_norm(x)  # type: ignore[no-any-return]

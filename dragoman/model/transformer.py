@@ -1,6 +1,6 @@
 """The Transformer (figure 1): embeddings, encoder, decoder and softmax weights.
 
-Shapes: B batch, S source length, T target length, D d_model, V target vocabulary, W beam width.
+Shapes: B batch, S source length, T target length, D d_model, V target vocabulary.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from dragoman.config import PAD, ModelConfig
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.embedding import PositionalEncoding, ScaledEmbedding
-from dragoman.model.layers import Decoder, DecoderCache, Encoder
+from dragoman.model.layers import Decoder, Encoder, LayerCache
 from dragoman.model.masks import causal_mask, padding_mask
 
 
@@ -54,7 +54,7 @@ class Transformer(nn.Module):
         """Encode source ids (B, S) with a mask (B, 1, 1, S), or None if nothing is padded; returns memory (B, S, D)."""
         return self.encoder(self.source_positions(self.source_embedding(source)), source_mask, maps)  # type: ignore[no-any-return]
 
-    def start_cache(self, memory: Tensor) -> DecoderCache:
+    def start_cache(self, memory: Tensor) -> list[LayerCache]:
         """A cache for incremental decoding from memory (B, S, D)."""
         return self.decoder.start_cache(memory)
 
@@ -63,13 +63,13 @@ class Transformer(nn.Module):
         target: Tensor,
         memory: Tensor,
         source_mask: Tensor | None,
-        cache: DecoderCache | None = None,
+        cache: list[LayerCache] | None = None,
         maps: AttentionMaps | None = None,
     ) -> Tensor:
         """Logits (B, T, V) of the token that follows each target position; for training and cached decoding.
 
         Args:
-            target: ids (B, T); or (B * W, T) with the W hypotheses of each sentence side by side.
+            target: ids (B, T).
             memory: what encode returned, (B, S, D).
             source_mask: as for encode.
             cache: from start_cache; target then contains only the positions that are not in it yet.
@@ -99,11 +99,11 @@ class Transformer(nn.Module):
         target: Tensor,
         memory: Tensor,
         source_mask: Tensor | None,
-        cache: DecoderCache | None,
+        cache: list[LayerCache] | None,
         maps: AttentionMaps | None,
     ) -> Tensor:
         cache = self.start_cache(memory) if cache is None else cache
-        offset, length = cache.length, target.size(1)
+        offset, length = cache[0].past.length, target.size(1)
         # A single new position may attend to the whole past.
         target_mask = causal_mask(length, offset, target.device) if length > 1 else None
         x = self.target_positions(self.target_embedding(target), offset)  # (B, T, D)

@@ -44,9 +44,7 @@ class Whole:
         self.prefixes = torch.empty(len(source), 0, dtype=torch.long)
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        self.prefixes = self.prefixes[hypotheses]
-        if sentences is not None:
-            self.memory, self.mask = self.memory[sentences], self.mask[sentences]
+        self.prefixes, self.memory, self.mask = (x[hypotheses] for x in (self.prefixes, self.memory, self.mask))
 
 
 def search_without_a_cache(

@@ -58,16 +58,12 @@ class Search:
     def __init__(self, model: Transformer, source: Tensor, tolerance: float = 1e-5) -> None:
         self.model, self.tolerance = model, tolerance
         self.mask = padding_mask(source, PAD)
-        self.memory = model.encode(source, self.mask)
+        self.memory, self.sentences = model.encode(source, self.mask), len(source)
         self.decoder = IncrementalDecoder(model, self.memory.dtype)
         self.state = self.decoder.start(self.memory, self.mask)
         self.followers: list[IncrementalState] = []  # of other decoders, which are led the same way
         self.prefixes = torch.empty(len(source), 0, dtype=torch.long)
         self.generator = torch.Generator().manual_seed(2)
-
-    @property
-    def sentences(self) -> int:
-        return len(self.memory)
 
     def random(self, high: int, *shape: int) -> Tensor:
         return torch.randint(high, shape, generator=self.generator)
@@ -87,8 +83,8 @@ class Search:
         before = len(self.prefixes) // self.sentences
         kept = torch.arange(self.sentences) if staying is None else torch.tensor(staying)
         hypotheses = (kept[:, None] * before + self.random(before, len(kept), width)).view(-1)
-        self.prefixes = self.prefixes[hypotheses]
-        self.memory, self.mask = self.memory[kept], self.mask[kept]
+        self.prefixes, self.memory, self.mask = (x[hypotheses] for x in (self.prefixes, self.memory, self.mask))
+        self.sentences = len(kept)
         for state in (self.state, *self.followers):
             state.select(hypotheses, None if staying is None else kept)
 

@@ -223,32 +223,3 @@ def test_attention_step_by_step_with_a_cache_is_attention_at_once_with_a_causal_
     cache = KeyValueCache()
     steps = [attention(y, y, y, cache=cache) for y in x.split(1, dim=1)]
     assert_close(torch.cat(steps, dim=1), at_once)
-
-
-# ---------------------------------------------------------------------------------------------- the cache
-
-
-def keys_and_values(length: int) -> tuple[Tensor, Tensor]:
-    torch.manual_seed(3)
-    return torch.randn(B, H, length, K), torch.randn(B, H, length, K)
-
-
-@pytest.mark.parametrize("pieces", [[1] * 70, [5, 1, 1, 30, 1, 2, 30], [16, 1, 15, 1, 37], [70]])
-def test_what_was_appended_comes_back_whole_at_every_step(pieces: list[int]) -> None:
-    keys, values = keys_and_values(70)
-    cache, end = KeyValueCache(), 0
-    for piece in pieces:
-        start, end = end, end + piece
-        all_keys, all_values = cache.append(keys[:, :, start:end], values[:, :, start:end])
-        assert torch.equal(all_keys, keys[:, :, :end])
-        assert torch.equal(all_values, values[:, :, :end])
-        assert cache.length == end
-
-
-def test_appending_does_not_write_into_the_callers_tensors() -> None:
-    keys, values = keys_and_values(20)
-    original = keys.clone()
-    cache = KeyValueCache()
-    cache.append(keys[:, :, :4], values[:, :, :4])  # a view, kept without a copy
-    cache.append(torch.zeros(B, H, 3, K), torch.zeros(B, H, 3, K))
-    assert torch.equal(keys, original)

@@ -177,18 +177,6 @@ def test_cross_attention_does_not_go_through_the_self_attention_block() -> None:
     assert not torch.allclose(output(memory), before)
 
 
-@pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("width", [1, 3])
-def test_hypotheses_folded_into_queries_equal_the_memory_repeated_for_each(norm: Norm, width: int) -> None:
-    layer, x = randomised(DecoderLayer(config(norm=norm), "decoder.0")), rand(B * width, T, D)
-    memory = rand(B, S, D, seed=6)
-    mask = padding_mask(torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]), 0)
-    folded = layer(x, layer.start_cache(memory), causal_mask(T), mask)
-    repeated_memory = memory.repeat_interleave(width, dim=0)
-    repeated = layer(x, layer.start_cache(repeated_memory), causal_mask(T), mask.repeat_interleave(width, dim=0))
-    assert_close(folded, repeated)
-
-
 # ---------------------------------------------------------------------------------------------- stacks
 
 
@@ -207,20 +195,6 @@ def test_stacks_apply_their_layers_in_order_and_only_pre_norm_ends_with_a_norm(n
         decoded = layer_norm_by_hand(decoded, decoder.final_norm, eps=0.1)
     assert_close(encoder(memory, None), encoded)
     assert_close(decoder(x, decoder.start_cache(memory), causal_mask(T), None), decoded)
-
-
-@pytest.mark.parametrize("norm", NORMS)
-def test_a_cache_counts_positions_and_stands_for_them(norm: Norm) -> None:
-    decoder, memory, x = randomised(Decoder(config(norm=norm))), rand(3, S, D, seed=6), rand(6, T, D)  # two each
-    cache = decoder.start_cache(memory)
-    assert cache.length == 0
-    parts = []
-    for length in (1, 2):
-        start = cache.length
-        mask = causal_mask(length, offset=start)
-        parts.append(decoder(x[:, start : start + length], cache, mask, None))
-        assert cache.length == start + length
-    assert_close(torch.cat(parts, dim=1), decoder(x, decoder.start_cache(memory), causal_mask(T), None))
 
 
 # ---------------------------------------------------------------------------------------------- dropout
