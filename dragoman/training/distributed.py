@@ -28,7 +28,6 @@ _Item = TypeVar("_Item")
 
 _TIMEOUT = timedelta(hours=24)  # the others wait while the first prepares the text; torchrun stops them if it dies
 _SECONDS_TO_LEAVE = 1.0
-_LONGEST_REASON = 200  # characters of a library's message
 _PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _LOST = re.compile(r"gloo|nccl|connection|peer|timed out|process group", re.IGNORECASE)
 
@@ -73,8 +72,7 @@ class Processes:
         if self.size == 1:
             return list(values)
         tensor = torch.tensor(values, dtype=torch.float64)
-        with explain_lost_process():
-            dist.all_reduce(tensor)
+        dist.all_reduce(tensor)
         return tensor.tolist()
 
     def all_gather(self, own: Sequence[_Item]) -> list[_Item]:
@@ -82,8 +80,7 @@ class Processes:
         if self.size == 1:
             return list(own)
         parts: list[list[_Item]] = [[] for _ in range(self.size)]
-        with explain_lost_process():
-            dist.all_gather_object(parts, list(own))
+        dist.all_gather_object(parts, list(own))
         return [parts[i % self.size][i // self.size] for i in range(sum(map(len, parts)))]
 
     def broadcast(self, value: _Item) -> _Item:
@@ -91,8 +88,7 @@ class Processes:
         if self.size == 1:
             return value
         box = [value]
-        with explain_lost_process():
-            dist.broadcast_object_list(box, src=0)
+        dist.broadcast_object_list(box, src=0)
         return box[0]
 
     def first_then_all(self, action: Callable[[], _Item]) -> _Item:
@@ -116,41 +112,35 @@ class Processes:
 
 @contextmanager
 def process_group() -> Iterator[Processes]:
-    """Join the processes that torchrun started, if it did; leave them when the block ends."""
+    """Join the processes that torchrun started, if it did; leave them when the block ends.
+
+    An error of the backend about a lost process becomes one sentence.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or "RANK" not in os.environ:
         yield Processes()
         return
+    rank, local_rank = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
     if sys.platform == "linux":  # a SIGTERM if torchrun is killed; its processes would keep running without it
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if local_rank < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)  # before anything takes memory on the first GPU
-    with explain_lost_process():
-        dist.init_process_group(backend, timeout=_TIMEOUT)
     try:
-        yield Processes(int(os.environ["RANK"]), size, local_rank)
-    except BaseException:
+        dist.init_process_group(backend, timeout=_TIMEOUT)
+        yield Processes(rank, size, local_rank)
+        dist.destroy_process_group()
+    except BaseException as error:
         # Do not wait long for processes that may be gone; but if the group's threads still run when Python exits,
         # they may end the process with SIGABRT.
-        leaving = Thread(target=dist.destroy_process_group, daemon=True)
-        leaving.start()
-        leaving.join(_SECONDS_TO_LEAVE)
+        if dist.is_initialized():
+            leaving = Thread(target=dist.destroy_process_group, daemon=True)
+            leaving.start()
+            leaving.join(_SECONDS_TO_LEAVE)
+        if isinstance(error, RuntimeError) and _LOST.search(str(error)):
+            reason = str(error).strip().splitlines()[0]
+            raise DragomanError(
+                f"process {rank} lost the connection to another process of this run ({reason}); "
+                f"read the message of the process that failed first; the same command resumes from the last saved state"
+            ) from None
         raise
-    dist.destroy_process_group()
-
-
-@contextmanager
-def explain_lost_process() -> Iterator[None]:
-    """Turn the backend's error about a lost process into one sentence."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not _LOST.search(str(error)):
-            raise
-        reason = str(error).strip().splitlines()[0][:_LONGEST_REASON]
-        raise DragomanError(
-            f"process {os.environ.get('RANK', '0')} lost the connection to another process of this run ({reason}); "
-            f"read the message of the process that failed first; the same command resumes from the last saved state"
-        ) from None

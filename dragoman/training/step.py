@@ -24,7 +24,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
 from dragoman.text.batches import Batch
-from dragoman.training.distributed import Processes, explain_lost_process
+from dragoman.training.distributed import Processes
 from dragoman.training.loss import TrainingObjective
 from dragoman.training.optimizer import MovingAverage, build_optimizer
 
@@ -54,7 +54,7 @@ class Stepper:
         self._parallel: DistributedDataParallel | None = None
         if processes.size > 1:
             ids = [self.device] if self.device.type == "cuda" else None
-            with explain_lost_process(), warnings.catch_warnings():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # what replaces broadcast_buffers is newer than 2.6
                 self._parallel = DistributedDataParallel(self._objective, ids, broadcast_buffers=False)
 
@@ -77,8 +77,7 @@ class Stepper:
         loss: Tensor | None = None
         while loss is None:
             try:
-                with explain_lost_process():
-                    loss = self._accumulate(step)
+                loss = self._accumulate(step)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
