@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -37,13 +37,11 @@ class Health:
     """Share of the reference's subwords, `</s>` included, that the model finds the most probable when it is shown
     the reference before them (teacher forcing)."""
     free_accuracy: float
-    """Share of the references' subwords that the translations also contain, in any order: each sentence's
-    Σ min(count in translation, count in reference), summed, over the number of subwords in the references. It is the
-    recall of ROUGE-1 (Lin, 2004), on subwords. Order does not count, so a translation that is one word late is not
-    wrong from there on."""
+    """Share of the references' subwords that the translations also contain, in any order: the recall of ROUGE-1
+    (Lin, 2004). Order does not count, so a translation that is one word late is not wrong from there on."""
     chance_accuracy: float
-    """free_accuracy of the same translations against the references of other sentences: what any two sentences of
-    this language have in common. If free_accuracy is no higher, the source has no influence."""
+    """free_accuracy of the same translations against the references of other sentences. If free_accuracy is no higher,
+    the source has no influence."""
     length_ratio: float  # subwords of all translations / subwords of all references
     empty: float  # share of translations without any text
     identical: float
@@ -60,8 +58,13 @@ class Health:
 
     @property
     def gap(self) -> float:
-        """Large if the model goes astray on its own words. Order counts only in the first accuracy."""
+        """Large if the model goes astray on its own words."""
         return self.forced_accuracy - self.free_accuracy
+
+    @property
+    def relation(self) -> float:
+        """What the translations share with their own references and not with others."""
+        return self.free_accuracy - self.chance_accuracy
 
     def line(self) -> str:
         """Everything on one line of less than 100 characters; of the shares, the largest that are not 0%."""
@@ -206,8 +209,7 @@ def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str 
         A sentence without a full stop; None if nothing is wrong, or if it is too early to tell.
     """
     course = _Course(observations, warmup_steps)
-    problems = chain(_of_training(course), _of_what_is_written(course), _of_how_it_is_written(course))
-    return next(problems, None)
+    return next(chain(_of_training(course), _of_translations(course), _of_overfitting(course)), None)
 
 
 # What counts as wrong, and why so much.
@@ -216,10 +218,8 @@ _PAIRS = "check that source and target match line by line (dragoman check)"
 _SKIPPED = 0.01  # of the steps: a single bad batch is an accident, one in a hundred is a habit
 _WORSE, _NATS_WORSE = 1.25, 0.5  # times the best loss, and nats: overfitting takes many validations to get so far
 _LOST_ACCURACY = 0.75  # of the best: overfitting does not change it, divergence does
-_LONGER_GRADIENT = 10.0  # times the usual: batches of other lengths make it two or three times as long
-_SHORT_GRADIENT = 1.0  # where clipping begins by default: shorter ones do no harm
 _GUESSING = 0.95  # of the entropy: the place of `</s>` alone is worth a little less than 5%
-_UNRELATED = 0.03  # noise of free_accuracy - chance_accuracy in a few hundred sentences
+_UNRELATED = 0.03  # noise of Health.relation in a few hundred sentences
 _RELATED = 0.1  # what it is when the first words of the translations are right
 _FLUENT = 0.75  # of the entropy: what a model of the target language alone reaches; others are related by then
 _STALLED = 0.02  # of the loss, gained while the steps doubled: healthy runs gain 20% and more early on
@@ -236,46 +236,37 @@ class _Course:
     """A run so far, with the questions that the checks ask."""
 
     def __init__(self, observations: Sequence[Observation], warmup_steps: int) -> None:
-        self.now = observations[-1]
-        self.warm = self.now.step > warmup_steps
-        self.health = self.now.health
+        self.now, self.health = observations[-1], observations[-1].health
         self.before = [o for o in observations[:-1] if math.isfinite(o.valid_loss)]
-        self.early = [o for o in self.before if o.step <= self.now.step / 2]
-        self.late = [*self.before[len(self.early) :], self.now]
         self.best = min(self.before, key=lambda o: o.valid_loss, default=self.now)
-        self.judged = len(self.early) > 1 and self.health.sentences >= _ENOUGH
-
-    def stalled(self) -> bool:
-        """Whether the second half of the run has hardly lowered the loss."""
-        losses = [o.valid_loss for o in self.early]
-        return self.warm and len(losses) > 1 and min(o.valid_loss for o in self.late) > (1.0 - _STALLED) * min(losses)
+        early = [o for o in self.before if o.step <= self.now.step / 2]
+        self.late = [*self.before[len(early) :], self.now]
+        self._from_half_way = [*early[-1:], *self.late]
+        best_early = min((o.valid_loss for o in early), default=math.inf)
+        # Whether the second half of the run has hardly lowered the loss.
+        hardly = min(o.valid_loss for o in self.late) > (1.0 - _STALLED) * best_early
+        self.stalled = hardly and len(early) > 1 and self.now.step > warmup_steps
+        self._judged = len(early) > 1 and self.health.sentences >= _ENOUGH
 
     def unrelated(self) -> bool:
         """Whether for half the run the model has written the target language without a relation to the source."""
-        if not self.judged or max(_relation(o.health) for o in self.late) >= _UNRELATED:
+        if not self._judged or max(o.health.relation for o in self.late) >= _UNRELATED:
             return False
-        fluent = all(o.valid_loss <= _FLUENT * o.unigram_loss for o in (self.early[-1], *self.late))
-        return fluent or self.stalled()
+        return self.stalled or all(o.valid_loss <= _FLUENT * o.unigram_loss for o in self._from_half_way)
 
     def lasting(self, measure: Callable[[Health], float], least: float, least_when_stalled: float) -> bool:
         """Whether a measure has been this high for half the run, and training on does not lower it."""
-        if not self.judged:
+        if not self._judged:
             return False
         lowest = min(measure(o.health) for o in self.late)
-        if self.stalled() and lowest >= least_when_stalled:
+        if self.stalled and lowest >= least_when_stalled:
             return True
-        half_way = self.early[-1].health
-        mature = min(_relation(o.health) for o in (self.early[-1], *self.late)) >= _RELATED
-        return mature and lowest >= least and measure(self.health) >= _LASTING * measure(half_way)
-
-
-def _relation(health: Health) -> float:
-    """What the translations share with their own references and not with others."""
-    return health.free_accuracy - health.chance_accuracy
+        mature = min(o.health.relation for o in self._from_half_way) >= _RELATED
+        return mature and lowest >= least and measure(self.health) >= _LASTING * measure(self._from_half_way[0].health)
 
 
 def _of_training(course: _Course) -> Iterator[str]:
-    """What is wrong with loss and gradient; the most serious first."""
+    """What is wrong with the loss; the most serious first."""
     now, best, health = course.now, course.best, course.health
     if not math.isfinite(now.valid_loss):
         yield f"the validation loss has become NaN (or infinite), and the model is lost; {_SLOWER} and start again"
@@ -289,68 +280,45 @@ def _of_training(course: _Course) -> Iterator[str]:
                 f"training diverges: the validation loss rose from {best.valid_loss:.2f} (step {best.step:,}) to "
                 f"{now.valid_loss:.2f}; {_SLOWER}, or raise optimizer.warmup_steps"
             )
-    norms = [o.health.gradient_norm for o in course.before if math.isfinite(o.health.gradient_norm)]
-    usual = median(norms) if len(norms) > 2 else math.inf
-    if health.gradient_norm > max(_SHORT_GRADIENT, _LONGER_GRADIENT * usual) and now.valid_loss > best.valid_loss:
-        yield (
-            f"the gradient norm is {health.gradient_norm / max(usual, 1e-9):.0f} times its usual value and the loss no "
-            f"longer falls: {_SLOWER}, or clip gradients (optimizer.clip_norm)"
-        )
     guess = now.unigram_loss
-    if now.valid_loss >= _GUESSING * guess and _relation(health) < _RELATED and course.stalled():
+    if now.valid_loss >= _GUESSING * guess and health.relation < _RELATED and course.stalled:
         yield (
             f"the model has learned no more than word frequencies: guessing by them costs {guess:.2f}, its loss is "
             f"{now.valid_loss:.2f} and hardly falls; {_SLOWER}, or raise optimizer.warmup_steps"
         )
 
 
-def _of_what_is_written(course: _Course) -> Iterator[str]:
-    """What is wrong with the content of the translations; the most serious first."""
+def _of_translations(course: _Course) -> Iterator[str]:
+    """What is wrong with the translations; the most serious first."""
     health, unrelated = course.health, course.unrelated()
     silent = unrelated and min(o.health.empty for o in course.late) >= _MANY
     if silent or course.lasting(lambda h: h.empty, _SOME, _FEW):
         yield f"{health.empty:.0%} of the translations are empty: look for empty or cut targets (dragoman check)"
     if unrelated or course.lasting(lambda h: h.identical, _MANY, _SOME):
-        if health.identical >= _SOME:
-            yield (
-                f"{health.identical:.0%} of the translations are the same sentence: the decoder ignores the source; "
-                f"{_PAIRS}, then {_SLOWER}"
-            )
         yield (
-            f"the translations fit their own sources no better than others ({health.free_accuracy:.0%} of the "
-            f"subwords right, {health.chance_accuracy:.0%} by chance): the decoder ignores the source; {_PAIRS}"
+            f"the decoder ignores the source: {health.free_accuracy:.0%} of the subwords are right, "
+            f"{health.chance_accuracy:.0%} by chance, and {health.identical:.0%} of the translations are the same "
+            f"sentence; {_PAIRS}, then {_SLOWER}"
         )
     if course.lasting(lambda h: h.unknown, _SOME, _FEW):
         yield (
             f"{health.unknown:.0%} of the translations contain broken characters: look for text in a wrong encoding "
             f"(dragoman check, --clean.characters)"
         )
-    # Models do not copy only because they are early, so two validations are enough.
-    last_two = [health, *(o.health for o in course.before[-1:])]
-    if len(last_two) == 2 and health.sentences >= _ENOUGH and min(h.copied for h in last_two) >= _FEW:
+    if course.lasting(lambda h: h.copied, _FEW, _FEW):
         yield (
             f"{health.copied:.0%} of the translations copy their source: look for untranslated pairs (dragoman check, "
             f"--clean.copies)"
         )
-
-
-def _of_how_it_is_written(course: _Course) -> Iterator[str]:
-    """What is wrong with the form of the translations, and with what the model has learned; the most serious first."""
-    now, best, health = course.now, course.best, course.health
     if course.lasting(lambda h: h.repeated, _MANY, _SOME):
-        why, cure = "the model is undertrained or the text too small", "train longer, or add text"
-        if now.valid_loss > best.valid_loss and now.train_loss < best.train_loss:
-            why, cure = "the text is too small for the model", "add text, or choose a smaller model"
-        yield f"{health.repeated:.0%} of the translations repeat themselves: {why}; {cure}"
-    if course.lasting(lambda h: 1.0 / max(h.length_ratio, 1e-9), 1.0 / _SHORT, 1.0 / _SHORT):
+        yield (
+            f"{health.repeated:.0%} of the translations repeat themselves: train longer, add text, or choose a smaller "
+            f"model"
+        )
+    if course.lasting(lambda h: max(h.length_ratio / _LONG, _SHORT / max(h.length_ratio, 1e-9)), 1.0, 1.0):
         yield (
             f"the translations have {health.length_ratio:.0%} of the length of their references: look for targets "
-            f"that are cut short (dragoman check, --clean.ratio)"
-        )
-    if course.lasting(lambda h: h.length_ratio, _LONG, _LONG):
-        yield (
-            f"the translations are {health.length_ratio:.1f} times as long as their references: look for targets that "
-            f"say more than their source (dragoman check, --clean.ratio)"
+            f"that are cut short or say more than their source (dragoman check, --clean.ratio)"
         )
     if course.lasting(lambda h: h.gap, _GAP, _GAP):
         yield (
@@ -358,10 +326,13 @@ def _of_how_it_is_written(course: _Course) -> Iterator[str]:
             f"{health.free_accuracy:.0%} in its own translations: it relies on the target more than on the source; "
             f"{_PAIRS}"
         )
-    since = [o for o in course.before if o.step > best.step]
-    risen = len(since) > 0 and min(o.valid_loss for o in (now, since[-1])) > _RISEN * best.valid_loss
+
+
+def _of_overfitting(course: _Course) -> Iterator[str]:
+    now, best = course.now, course.best
+    risen = best is not now and min(o.valid_loss for o in (now, course.before[-1])) > _RISEN * best.valid_loss
     learned = now.train_loss < min(best.train_loss, now.valid_loss)
-    gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
+    gained = course.health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
     if risen and learned and not gained:
         yield (
             f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} "

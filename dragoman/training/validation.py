@@ -10,12 +10,10 @@ from itertools import islice
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import shorten
-from dragoman.text.batches import Batch, collate, plan_in_order
+from dragoman.text.batches import collate, plan_in_order
 from dragoman.text.dataset import TokenStore
 from dragoman.training.diagnostics import Observation, diagnose, examine_translations, unigram_loss
 from dragoman.training.distributed import Processes
@@ -56,9 +54,12 @@ class Validator:
         self._validate, self._processes = validate, processes
         self.observations: list[Observation] = []
 
-    def measure(self, model: Transformer) -> Validation:
-        """Translate with a model, and score its translations and its predictions."""
-        loss, accuracy = self._measure_forced(model)
+    def measure(self, model: Transformer, piece_tokens: int = 0) -> Validation:
+        """Translate with a model, and score its translations and its predictions.
+
+        If training computes batches in pieces of so many tokens, so does this.
+        """
+        loss, accuracy = self._measure_forced(model, piece_tokens or self._batch_tokens)
         translated = self._validate(model, self._bf16)
         return replace(translated, scores={"loss": loss} | translated.scores, accuracy=accuracy)
 
@@ -87,27 +88,16 @@ class Validator:
             source, reference, translation = (shorten(text, _SAMPLE_LENGTH) for text in sample)
             recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
 
-    @torch.no_grad()
-    def _measure_forced(self, model: Transformer) -> tuple[float, float]:
+    def _measure_forced(self, model: Transformer, batch_tokens: int) -> tuple[float, float]:
         """Cross-entropy in nats per target token, and accuracy, under teacher forcing."""
         model.eval()
+        device, sums = next(model.parameters()).device, np.zeros(3)
         longest = np.maximum(self._store.source_lengths, self._store.target_lengths)
-        sums = np.zeros(3)
-        for indices in self._processes.shard(plan_in_order(longest, self._batch_tokens)):
-            sums += self._sums(model, collate(self._store, indices, model.config.max_length))
-        loss_sum, num_correct, num_tokens = self._processes.all_reduce(sums.tolist())
-        return loss_sum / num_tokens, num_correct / num_tokens
-
-    def _sums(self, model: Transformer, batch: Batch) -> NDArray[np.float64]:
-        """Loss, correct guesses and target tokens of a batch; if memory is short, of its halves one after the other."""
-        device, sentences = next(model.parameters()).device, len(batch.source)
-        try:
+        for indices in self._processes.shard(plan_in_order(longest, batch_tokens)):
+            batch = collate(self._store, indices, model.config.max_length)
             ids = [torch.from_numpy(x).to(device) for x in (batch.source, batch.target_input, batch.target_output)]
             with torch.autocast(device.type, torch.bfloat16, enabled=self._bf16):
                 loss, correct = measure(model, *ids)
-            return np.array([float(loss), float(correct), batch.num_tokens])
-        except RuntimeError as error:
-            if not is_out_of_memory(error) or sentences == 1:
-                raise
-        half = sentences // 2  # outside the handler, which keeps the tensors of the failed attempt alive
-        return self._sums(model, batch.rows(0, half)) + self._sums(model, batch.rows(half, sentences))
+            sums += [float(loss), float(correct), batch.num_tokens]
+        loss_sum, num_correct, num_tokens = self._processes.all_reduce(sums.tolist())
+        return loss_sum / num_tokens, num_correct / num_tokens

@@ -99,7 +99,6 @@ def test_what_gets_rarer_is_being_cured() -> None:
 
 # ---- a run that breaks
 
-NORMS = spread(GOOD, gradient_norm=(2.0, 0.8, 0.7, 0.8, 9.0))
 LESS_ACCURATE = spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44))
 
 
@@ -117,9 +116,6 @@ LESS_ACCURATE = spread(GOOD, forced_accuracy=(0.4, 0.6, 0.44))
         (observe([5.0, 0.1, 0.5], train_loss=9.0), None),  # not by half a nat
         (observe([5.0, 3.1, 7.0], LESS_ACCURATE, train_loss=3.0), "training diverges"),
         (observe([math.nan, 3.1, 7.0]), "from 3.10"),
-        (observe([5.0, 4.0, 3.5, 3.2, 3.3], NORMS), "the gradient norm is 11 times its usual value"),
-        (observe([5.0, 4.0, 3.5, 3.2, 3.1], NORMS), None),  # and yet the loss falls
-        (observe([5.0, 4.0, 3.5, 3.2, 3.3], [replace(h, gradient_norm=h.gradient_norm / 10) for h in NORMS]), None),
     ],
 )
 def test_a_run_that_breaks(course: list[Observation], words: str | None) -> None:
@@ -141,8 +137,8 @@ def test_a_model_that_guesses_by_frequency() -> None:
 @pytest.mark.parametrize(
     ("losses", "changes", "words"),
     [
-        ([5.6, 5.2, 4.4, 4.1, 3.9, 3.6], {"identical": 1.0}, "100% of the translations are the same sentence"),
-        (STALLED, {"free_accuracy": 0.22}, "(22% of the subwords right, 20% by chance)"),
+        ([5.6, 5.2, 4.4, 4.1, 3.9, 3.6], {"identical": 1.0}, "100% of the translations are the same sentence; check"),
+        (STALLED, {"free_accuracy": 0.22}, "22% of the subwords are right, 20% by chance"),
         (STALLED, {"free_accuracy": 0.25}, "None"),
         ([5.0] * 6, {}, "ignores the source"),  # far from fluent, but at its end
         (FALLING, {"free_accuracy": 0.0, "chance_accuracy": 0.0, "empty": 1.0}, "100% of the translations are empty"),
@@ -163,7 +159,7 @@ def test_a_decoder_that_ignores_the_source(losses: list[float], changes: dict[st
         ({"copied": 0.06}, "6% of the translations copy their source"),
         ({"repeated": 0.4}, "40% of the translations repeat themselves"),
         ({"length_ratio": 0.6}, "the translations have 60% of the length of their references"),
-        ({"length_ratio": 1.6}, "the translations are 1.6 times as long as their references"),
+        ({"length_ratio": 1.6}, "the translations have 160% of the length of their references"),
         ({"forced_accuracy": 0.8}, "80% of the subwords are right when the model is shown the reference, but only 55%"),
     ],
 )
