@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,23 +139,18 @@ class SyntheticText:
     def __init__(self, pairs: int, mean_length: float, longest: int, vocab_size: int) -> None:
         """Draw so many pairs; lengths are in subwords, of one side, EOS included."""
         generator = np.random.default_rng(0)
-        mean = math.log(mean_length) - _SPREAD**2 / 2
-        both = generator.normal(mean, _SPREAD, pairs)
+        both = generator.normal(math.log(mean_length) - _SPREAD**2 / 2, _SPREAD, pairs)
         sides = (np.exp(both + generator.normal(0, 0.15, pairs)).round().astype(np.int64) for _ in range(2))
         self.source_lengths, self.target_lengths = (side.clip(2, longest) for side in sides)
-        self._words = generator.integers(EOS + 1, vocab_size, 1 << 16)
+        self._words = generator.integers(EOS + 1, vocab_size, longest)
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Ids, EOS included."""
-        return self._sentence(index, int(self.source_lengths[index]))
+        return np.append(self._words[: self.source_lengths[index] - 1], EOS)
 
     def target(self, index: int) -> NDArray[np.integer]:
         """Ids, EOS included, BOS not."""
-        return self._sentence(index + 1, int(self.target_lengths[index]))
-
-    def _sentence(self, index: int, length: int) -> NDArray[np.integer]:
-        start = 7919 * index % (len(self._words) - length)
-        return np.append(self._words[start : start + length - 1], EOS)
+        return np.append(self._words[: self.target_lengths[index] - 1], EOS)
 
 
 def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> list[str]:
@@ -167,28 +161,26 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     limit_kernel_cache()
     keep_freed_memory()
     torch.manual_seed(config.seed)
-    plain = replace(config, text=replace(config.text, subword_dropout=0.0))  # which takes next to no time
     model, processes, progress = Transformer(shape).to(device), Processes(), Progress()
     bf16 = use_bf16(config.precision, device)
-    stepper, loader = Stepper(model, plain, bf16, processes), DataLoader(text, plain, processes)
+    stepper, loader = Stepper(model, config, bf16, processes), DataLoader(text, config, processes)
     loader.settle_accumulation(progress)
     report("trying the largest batch")
     fit_memory(stepper, loader.largest_batches(), report)
     report(f"making up to {_WARMING_UP + _STEPS} steps")
-    seconds, padding = _make_steps(stepper, loader, progress.accumulate, report)
+    seconds = _seconds_per_step(stepper, loader, progress, report)
     steps_per_epoch = math.ceil(loader.batches_per_epoch() / progress.accumulate)
     tokens, memory = float(text.target_lengths.sum()) / steps_per_epoch, _peak_memory(device)
     lines = [
         f"model: {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
         f"text: {len(text.source_lengths):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "
-        f"per step, {padding:.0%} padding",
+        f"per step",
         f"memory: {'unknown' if memory is None else f'{memory / 2**30:.1f} GiB'}"
         + (f"; batches are computed in pieces of {stepper.piece_tokens:,} tokens" if stepper.piece_tokens else ""),
         f"speed: {seconds:.2f} seconds per step, {tokens / seconds:,.0f} target tokens per second",
     ]
-    if limits := [limit for limit in (config.max_steps, config.max_epochs * steps_per_epoch) if limit]:
-        steps, duration = min(limits), timedelta(seconds=round(min(limits) * seconds))
-        epochs = steps / steps_per_epoch
+    if steps := min(filter(None, (config.max_steps, config.max_epochs * steps_per_epoch)), default=0):
+        epochs, duration = steps / steps_per_epoch, timedelta(seconds=round(steps * seconds))
         lines.append(f"time: {steps:,} steps ({epochs:,.1f} epochs) in {duration}, without validation")
     if config.max_minutes:
         about = 60 * config.max_minutes / seconds
@@ -196,20 +188,16 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     return lines
 
 
-def _make_steps(stepper: Stepper, loader: DataLoader, accumulate: int, report: Report) -> tuple[float, float]:
-    """Mean seconds of a step, and the share of padding in what is computed."""
+def _seconds_per_step(stepper: Stepper, loader: DataLoader, progress: Progress, report: Report) -> float:
     seconds: list[float] = []
-    tokens = padded = 0
-    for step in loader.steps(Progress(accumulate=accumulate)):
+    for step in loader.steps(progress):
         started = time.monotonic()
         stepper.gradients(step, report)
         stepper.apply(rate=1e-9)
         if stepper.device.type == "cuda":
             torch.cuda.synchronize(stepper.device)
         seconds.append(time.monotonic() - started)
-        tokens += step.num_tokens
-        padded += sum(batch.target_output.size for _, batch in step.batches)
         measured = len(seconds) - _WARMING_UP
         if measured >= _STEPS or (measured > 0 and sum(seconds) > _SECONDS):
             break
-    return statistics.fmean(seconds[_WARMING_UP:] or seconds), 1 - tokens / padded
+    return statistics.fmean(seconds[_WARMING_UP:] or seconds)

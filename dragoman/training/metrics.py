@@ -39,11 +39,8 @@ class Recorder:
             kept = [line for line in self._recorded() if _is_kept(line, step, validated)]
             write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
             self._metrics = self._path.open("a", encoding="utf-8")
-            # TensorBoard forgets what earlier files contain from this step on.
-            self._tensorboard = SummaryWriter(folder / _TENSORBOARD_FOLDER, purge_step=step)
-            for line in kept:
-                if line["step"] == step:
-                    self._write_events(line)
+            # TensorBoard forgets what earlier files contain from purge_step on.
+            self._tensorboard = SummaryWriter(folder / _TENSORBOARD_FOLDER, purge_step=step + 1)
         self._console = Console(stderr=True, highlight=False)
         self._live = self._console.is_terminal
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn())
@@ -73,7 +70,9 @@ class Recorder:
         with self._saving():
             self._metrics.write(json.dumps({"step": step} | finite) + "\n")
             self._metrics.flush()
-            self._write_events({"step": step, **values})
+            for tag, value in values.items():
+                self._tensorboard.add_scalar(tag, value, step)
+            self._tensorboard.flush()
 
     def show(self, step: int, status: str, done: float) -> None:
         """Show a step, and which part of the run is done (0 to 1; 0 if the run has no limit)."""
@@ -103,13 +102,6 @@ class Recorder:
             for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
                 with suppress(ValueError):
                     yield json.loads(line)
-
-    def _write_events(self, record: Mapping[str, Any]) -> None:
-        for tag, value in record.items():
-            if tag != "step":
-                number = math.nan if value is None else value
-                self._tensorboard.add_scalar(tag, number, record["step"])
-        self._tensorboard.flush()
 
     @contextmanager
     def _saving(self) -> Iterator[None]:

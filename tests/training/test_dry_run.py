@@ -213,7 +213,7 @@ def test_it_predicts_steps_and_tokens_of_the_run(folder: Path) -> None:
     found = dry_run_of(folder, max_steps=0, max_epochs=3, max_minutes=2.0)
     progress = train(configure(folder, max_steps=0, max_epochs=3)).progress
     tokens = progress.tokens / progress.step
-    assert f"text: 100 pairs, {progress.step // 3} steps per epoch, {tokens:,.0f} target tokens per step, " in found
+    assert f"text: 100 pairs, {progress.step // 3} steps per epoch, {tokens:,.0f} target tokens per step\n" in found
     assert f"time: {progress.step} steps (3.0 epochs) in 0:00:" in found
     assert "time: the run ends after 2 minutes, about " in found
     assert " parameters, fp32 on cpu" in found
