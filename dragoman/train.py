@@ -37,7 +37,7 @@ from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import say
 from dragoman.runtime.device import choose_device
-from dragoman.runtime.files import make_folder, write_atomically
+from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair
 from dragoman.text.preprocess import PreparedText, locate_texts, prepare_text
 from dragoman.training.distributed import Processes, process_group
@@ -48,6 +48,7 @@ from dragoman.training.validation import Validate, Validation
 
 _FEW_PAIRS, _LARGE_MODEL = 300_000, 20_000_000  # the latter in parameters
 _METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+_VOCABULARY_SIZES = ("source_vocab_size", "target_vocab_size")  # which the text decides
 
 
 def train(config: TrainConfig) -> int:
@@ -76,7 +77,8 @@ def train(config: TrainConfig) -> int:
 
 def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
     """How a run ended, and how it can continue or learn more."""
-    progress, warmup, limits = outcome.progress, config.optimizer.warmup_steps, outcome.progress.reached(config)
+    progress, warmup = outcome.progress, config.optimizer.warmup_steps
+    to_raise = [f"--{name.replace('_', '-')}" for name in progress.reached(config)]
     ending = {
         "limit": "finished",
         "patience": f"stopped early: no improvement in {config.validation.patience} validations",
@@ -84,17 +86,14 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
     }[outcome.reason]
     scores = ", ".join(f"{_METRIC_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
-    names = " or ".join(f"--{name.replace('_', '-')}" for name in limits)
-    if limits and progress.step < warmup:
+    if to_raise and progress.step < warmup:
         lines.append(
             f"the run ended after {progress.step:,} of {warmup:,} warm-up steps, before the learning rate reached its "
-            f"peak: raise {names}, or start again with --restart and a lower --optimizer.warmup-steps"
+            f"peak: raise {' and '.join(to_raise)}, or start again with --restart and a lower --optimizer.warmup-steps"
         )
     elif outcome.reason == "already finished":
-        ways = [f"raise {names}"] if limits else []
-        if progress.out_of_patience(config):
-            ways.append("raise --validation.patience and pass --accept-changes")
-        lines.append(f"to continue, {' and '.join(ways)}")
+        to_raise += ["--validation.patience"] if progress.out_of_patience(config) else []
+        lines.append(f"to continue, raise {' and '.join(to_raise)}")
     return lines
 
 
@@ -104,7 +103,6 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
     if not processes.first:
         return _run(config, processes, parent)
     refuse_folder_for_run(config)
-    make_folder(Path(config.out))
     with run_lock(Path(config.out)):
         return _run(config, processes, parent)
 
@@ -126,13 +124,9 @@ def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) 
     text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
     folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
     folder.model.to(device)
-    parameters, pairs = folder.model.num_parameters, text.train.report.pairs
-    of_the_paper = not config.from_ and config.preset in ("base", "big")
-    if of_the_paper and pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not resumes:
-        processes.say(
-            f"{pairs:,} pairs are few for a model of {parameters:,} parameters: --preset small learns faster, and "
-            f"probably better"
-        )
+    pairs, parameters = text.train.report.pairs, folder.model.num_parameters
+    if pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not (config.from_ or resumes):
+        processes.say(f"{pairs:,} pairs are few for a model of {parameters:,} parameters: try --preset small")
     trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
     if processes.first and not trainer.finished():
         write_atomically(out / RUN_FILE, _as_yaml(config))
@@ -152,7 +146,6 @@ def dry_run_training(config: TrainConfig) -> list[str]:
     resumes = bool(list_states(out))
     if resumes and config.restart:
         raise ConfigError(f"{out}: contains a run, which --dry-run does not remove: try --restart in another --out")
-    make_folder(out)
     with run_lock(out):
         _mark(out, config)
         text = prepare_text(config, clean_text, say, parent.vocabulary if parent else None, resumes)
@@ -191,25 +184,18 @@ def _load_parent(config: TrainConfig) -> ModelFolder | None:
             f"{config.from_}: translates {direction.source} to {direction.target}, not {config.source} to "
             f"{config.target}; fine-tuning keeps the languages"
         )
-    own = _without_sizes(parent.model.config)
-    if changes := differences(own, _without_sizes(config.model)):
+    if changes := differences(parent.model.config.shape(), config.model.shape(), _VOCABULARY_SIZES):
         raise DragomanError(
             f"{config.from_}: fine-tuning keeps the model's shape ({'; '.join(changes)}): leave these settings out"
         )
     return parent
 
 
-def _without_sizes(model: ModelConfig) -> dict[str, object]:
-    return {name: value for name, value in model.shape().items() if not name.endswith("vocab_size")}
-
-
 def _as_yaml(config: TrainConfig) -> bytes:
     """The resolved settings, in the form that --config reads; not what was meant for one call."""
-    settings = {name.rstrip("_"): value for name, value in asdict(config).items()}
-    for once in SETTINGS_OF_ONE_CALL:
-        del settings[once]
-    for found_out in ("source_vocab_size", "target_vocab_size"):
-        del settings["model"][found_out]
+    settings = {name.rstrip("_"): value for name, value in asdict(config).items() if name not in SETTINGS_OF_ONE_CALL}
+    for name in _VOCABULARY_SIZES:
+        del settings["model"][name]
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
     if yaml.safe_load(text) != settings:  # a few rare characters come back only if they are escaped
         text = yaml.safe_dump(settings, sort_keys=False)

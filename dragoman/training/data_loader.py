@@ -35,11 +35,6 @@ class DataLoader:
         """Fix how many batches make a step, at least one a process; a line to report if that is not the setting."""
         wanted, size = self._config.optimizer.accumulate, self._processes.size
         progress.accumulate = progress.accumulate or math.ceil(wanted / size) * size
-        if progress.accumulate % size:
-            return (
-                f"{size} processes share {progress.accumulate} batches per step, as when the run started; some "
-                f"processes will wait"
-            )
         if progress.accumulate != wanted:
             return f"a step has {progress.accumulate} batches, shared by {size} process{'es' * (size > 1)}"
         return None

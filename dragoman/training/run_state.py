@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,10 +18,10 @@ import filelock
 import torch
 
 from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
-from dragoman.config import DragomanError, TrainConfig, UnreadableError, differences
+from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
-from dragoman.runtime.files import make_folder, not_saved, settle
+from dragoman.runtime.files import checksum, make_folder, not_saved, settle
 
 _STATES_KEPT, _DIGITS = 2, 16
 _MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as an improvement
@@ -32,7 +30,7 @@ _LIMITS = ["max_minutes", "max_steps", "max_epochs"]
 # These do not change what a run learns: its text is identified by content.
 _WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "save_minutes", "log_every"]
 _WITHOUT_EFFECT += ["train", "valid", "test"]
-_NAME = re.compile(rf"state-(\d+)-([0-9a-f]{{{_DIGITS}}})\.pt")
+_NEW_TEXT = "the training text has changed"
 
 
 # ---- where a run stands
@@ -91,17 +89,6 @@ class Progress:
         self.lowest_loss = min(self.lowest_loss, loss)
         self.losses, self.norms, self.skipped_since = [], [], 0
 
-    def apply_changes(self, before: dict[str, Any], config: TrainConfig, new_text: bool, new_valid: bool) -> None:
-        """Forget what is meaningless with the present settings and texts; before is asdict of the last TrainConfig."""
-        changed = {change.split(" was ")[0] for change in differences(before, asdict(config))}
-        groups = {name.split(".")[0] for name in changed}
-        if new_text or {"seed", "text", "clean"} & groups or "optimizer.batch_tokens" in changed:
-            self.start_next_epoch()  # the batches are different now
-        if "optimizer.accumulate" in changed:
-            self.accumulate = 0
-        if new_valid or {f"validation.{name}" for name in ("metric", "beam", "max_lines")} & changed:
-            self.forget_best()
-
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 if the run has no limit."""
         return max(self._parts(config).values(), default=0.0)
@@ -146,7 +133,7 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
         with partial.open("wb") as file:
             torch.save(state, file)
             file.flush()
-            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{_digest(partial)}.pt"
+            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{checksum(partial)[:_DIGITS]}.pt"
             settle(file, partial, place / name)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         partial.unlink(missing_ok=True)
@@ -156,23 +143,17 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
 
 
 def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, Any] | None:
-    """Load the newest intact state of a run, and report those that are damaged; None if nothing was saved.
-
-    Raises:
-        UnreadableError: the newest can't be read now, but may be intact.
-    """
+    """Load the newest intact state of a run, and report those that are damaged; None if nothing was saved."""
     states = list_states(folder)
     for path in reversed(states):
-        try:
-            if _digest(path) != path.stem.split("-")[2]:
-                raise ValueError
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            return state
-        except Exception as error:  # torch.load may raise anything
-            if is_out_of_memory(error) or isinstance(error, OSError):
-                reason = "out of memory" if is_out_of_memory(error) else getattr(error, "strerror", None) or error
-                raise UnreadableError(f"{path}: can't be read ({reason}); what was saved is still there") from None
-            report(f"{path}: damaged; resuming from the state before it")
+        if checksum(path)[:_DIGITS] == path.stem.split("-")[2]:
+            try:
+                state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+                return state
+            except Exception as error:  # torch.load may raise anything
+                if is_out_of_memory(error) or isinstance(error, OSError):
+                    raise DragomanError(f"{path}: can't be read ({error}); what was saved is still there") from None
+        report(f"{path}: damaged; resuming from the state before it")
     if states:
         raise DragomanError(f"{states[-1]}: damaged, and no intact state is left; start again with --restart")
     return None
@@ -180,46 +161,52 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
 
 def list_states(folder: Path) -> list[Path]:
     """The saved states of a run, oldest first."""
-    return sorted((p for p in (folder / CHECKPOINTS).glob("state-*.pt") if _NAME.fullmatch(p.name)), key=_serial)
+    return sorted((folder / CHECKPOINTS).glob("state-*-*.pt"), key=_serial)
 
 
 def _serial(path: Path) -> int:
     return int(path.name.split("-")[1])
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()[:_DIGITS]
-
-
 # ---- resuming
 
 
-def accepted_changes(state: dict[str, Any], identity: object, config: TrainConfig, text: str) -> list[str]:
-    """List in words what makes a different model than the run would have become; refuse what was not accepted.
+def resume_progress(
+    state: dict[str, Any], config: TrainConfig, identity: object, text: str, valid_text: str
+) -> Progress:
+    """Where a saved run stands, without what is meaningless under the present settings and texts.
 
-    A higher limit does so if the schedule falls towards the end of the run. The identity is ModelFolder.identity of the
-    requested model, text the fingerprint of its training text.
+    The identity is ModelFolder.identity of the requested model, and texts are fingerprints. What makes a different
+    model than the run would have become is refused unless it was accepted, and noted in words. A higher limit also does
+    so if the schedule falls towards the end of the run.
     """
     if state["identity"] != identity:
         raise DragomanError(
             f"{config.out}: contains a run with another model shape or other subwords; choose another --out, or start "
             f"again with --restart"
         )
-    changes = differences(state["settings"], asdict(config), [*_LIMITS, *_WITHOUT_EFFECT])
+    before, now, progress = state["settings"], asdict(config), Progress(**state["progress"])
+    changes = differences(before, now, [*_LIMITS, *_WITHOUT_EFFECT])
     if state["text"] != text:
-        changes.append("the training text has changed")
+        changes.append(_NEW_TEXT)
     if changes and not config.accept_changes:
         raise DragomanError(
             f"{config.out}: contains a run with other settings ({'; '.join(changes)}); choose another --out, resume "
             f"with these settings by --accept-changes, or start again with --restart"
         )
+    names = {change.split(" was ")[0] for change in changes}
+    of_batches = {_NEW_TEXT, "seed", "optimizer.batch_tokens"} & names
+    if of_batches or any(name.startswith(("text.", "clean.")) for name in names):
+        progress.start_next_epoch()
+    if "optimizer.accumulate" in names:
+        progress.accumulate = 0
+    of_scores = {"validation.metric", "validation.beam", "validation.max_lines"} & names
+    if of_scores or state["validation text"] != valid_text:
+        progress.forget_best()
     if config.optimizer.schedule in ("linear", "cosine"):
-        changes += differences({name: state["settings"][name] for name in _LIMITS}, asdict(config))
-    return changes if state["progress"]["step"] else []
+        changes += differences({name: before[name] for name in _LIMITS}, now)
+    progress.changes += changes if progress.step else []
+    return progress
 
 
 def settings_digest(config: TrainConfig) -> str:
@@ -230,18 +217,12 @@ def settings_digest(config: TrainConfig) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-@contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
-    """Hold a run's folder; the system releases it when the process ends, for whatever reason."""
+def run_lock(folder: Path) -> AbstractContextManager[object]:
+    """Hold a run's folder, in a with statement; the system releases it when the process ends, for whatever reason."""
     make_folder(folder)
-    lock = filelock.FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=_LOCK_SECONDS)
+        return filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_LOCK_SECONDS)
     except filelock.Timeout:
         raise DragomanError(
             f"{folder}: another process is training in this folder; wait for it, stop it, or choose another --out"
         ) from None
-    try:
-        yield
-    finally:
-        lock.release()

@@ -22,6 +22,7 @@ from dragoman.checkpoint import (
     RUN_FACT,
     SETTINGS_FACT,
     VALID_FACT,
+    WEIGHTS_FILE,
     ModelFolder,
     average_weights,
     checkpoint_path,
@@ -31,7 +32,7 @@ from dragoman.checkpoint import (
     save_weights,
     with_plain_keys,
 )
-from dragoman.config import DragomanError, TrainConfig, UnreadableError
+from dragoman.config import DragomanError, TrainConfig
 from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory, limit_kernel_cache
 from dragoman.runtime.device import describe_device, describe_precision, use_bf16
 from dragoman.text.preprocess import PreparedText
@@ -41,7 +42,7 @@ from dragoman.training.distributed import Processes
 from dragoman.training.dry_run import fit_memory
 from dragoman.training.metrics import Recorder
 from dragoman.training.optimizer import learning_rate
-from dragoman.training.run_state import Outcome, Progress, accepted_changes, load_state, save_state, settings_digest
+from dragoman.training.run_state import Outcome, Progress, load_state, resume_progress, save_state, settings_digest
 from dragoman.training.signals import StopRequest
 from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.validation import Validate, Validation, Validator
@@ -49,7 +50,6 @@ from dragoman.training.validation import Validate, Validation, Validator
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run stops
 _SIGNAL_ECHO_SECONDS = 1.0
 _STEPS_BETWEEN_TRIMS = 50  # of fragmented memory
-_STEPS_TO_KNOW_THE_RATE = 20
 _STOPPING = "stopping after this step, then saving; a second signal stops at once, without saving"
 _EXPLODED = 2.0  # times the loss of guessing every subword with equal probability
 
@@ -82,7 +82,6 @@ class Trainer:
         self._signal, self._fitted_for = 0, ""
         if state is not None:
             self._resume(state)
-        self._first_step = self.progress.step
 
     def finished(self) -> Outcome | None:
         """The outcome of a run that has finished and has no higher limits now; None if there is more to do."""
@@ -202,7 +201,7 @@ class Trainer:
             )
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
-        progress, done, warmup = self.progress, self.progress.done(self.config), self.config.optimizer.warmup_steps
+        progress, done = self.progress, self.progress.done(self.config)
         if progress.step % self.config.log_every == 0:
             record = {f"train/{name}": value for name, value in values.items()}
             self.recorder.record(progress.step, record | {"train/tokens_per_second": tokens_per_second})
@@ -212,12 +211,6 @@ class Trainer:
             f"epoch {progress.epoch + 1}{left}"
         )
         self.recorder.show(progress.step, status, done)
-        rate_known = progress.step == self._first_step + _STEPS_TO_KNOW_THE_RATE
-        if rate_known and 0 < done < 1 and progress.step / done < warmup:
-            self.recorder.say(
-                f"at this rate the run stops after about {progress.step / done:,.0f} steps, before the end of the "
-                f"warm-up ({warmup:,} steps): lower --optimizer.warmup-steps, or raise the limit of the run"
-            )
 
     # ---- validation and what is kept
 
@@ -243,7 +236,7 @@ class Trainer:
 
     def _measure(self, name: str = "") -> Validation:
         """Scores of the current weights on the validation text: reported, and recorded unless they have a name."""
-        measured = self.validator.measure(self.model)
+        measured = self.validator.measure(self.model, self.progress.piece_tokens)
         scores = measured.scores
         self.progress.seconds = self.processes.broadcast(time.monotonic() - self._started)
         self.folder = self.folder.with_facts({"signatures": measured.signatures})
@@ -330,8 +323,19 @@ class Trainer:
         save_state(self.out, state)
 
     def _resume(self, state: dict[str, Any]) -> None:
+        text, valid_text = self.text.train.report.fingerprint, self.text.valid.report.fingerprint
         try:
-            self._restore(state)
+            self.progress = resume_progress(state, self.config, self.folder.identity(), text, valid_text)
+            weights = {name: state["model"][name] for name, _ in self.model.named_parameters()}
+            put_weights(self.model, weights, self.out / CHECKPOINTS)
+            self.stepper.restore(state["optimizer"])
+            self.stepper.average.restore(state["average"])
+            before, now = with_plain_keys(state["facts"]), self.folder.direction.facts
+            # Of a fine-tuned model the longest sentence may be in the parent's text.
+            now = now | {LONGEST_FACT: max(before[LONGEST_FACT], now[LONGEST_FACT])}
+            self.folder = self.folder.with_facts(before | now)
+            self._kept_scores, self._fitted_for = state["kept_scores"], state["fitted for"]
+            self.validator.observations = [Observation.restore(observation) for observation in state["observations"]]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
@@ -339,38 +343,11 @@ class Trainer:
                 f"{self.out}: contains a run of another version of Dragoman; choose another --out, or start again with "
                 f"--restart"
             ) from None
-        if self.progress.validated >= 0 and not self._has_intact_model():
+        if (self.out / WEIGHTS_FILE).exists():
+            ModelFolder.load(self.out)  # a damaged model is refused, so that the user can save what is left
+        elif self.progress.validated >= 0:
             self.progress.forget_best()
         if self.processes.first:
             for path in list_checkpoints(self.out):
                 if path > checkpoint_path(self.out, self.progress.step):
                     path.unlink()  # beyond the state: the run will save it again
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        text, valid = self.text.train.report.fingerprint, self.text.valid.report.fingerprint
-        self.progress = Progress(**state["progress"])
-        self.progress.changes += accepted_changes(state, self.folder.identity(), self.config, text)
-        weights = {name: state["model"][name] for name, _ in self.model.named_parameters()}
-        put_weights(self.model, weights, self.out / CHECKPOINTS)
-        self.stepper.restore(state["optimizer"])
-        self.stepper.average.restore(state.get("average", []))
-        before, now = with_plain_keys(state["facts"]), self.folder.direction.facts
-        if LONGEST_FACT in before:  # of a fine-tuned model it includes the parent's text
-            now = now | {LONGEST_FACT: max(before[LONGEST_FACT], now.get(LONGEST_FACT, 0))}
-        self.folder = self.folder.with_facts(before | now)
-        self._kept_scores = state["kept_scores"]
-        self.validator.observations = [Observation.restore(observation) for observation in state["observations"]]
-        new_valid = state.get("validation text") not in (None, valid)
-        self.progress.apply_changes(state["settings"], self.config, state["text"] != text, new_valid)
-        self._fitted_for = str(state.get("fitted for"))
-
-    def _has_intact_model(self) -> bool:
-        """Whether the kept model is still there; raises UnreadableError if that can't be told now."""
-        try:
-            ModelFolder.load(self.out)
-        except UnreadableError:
-            raise
-        except DragomanError as error:
-            self.processes.say(f"{error}; resuming without it, from the state of the run")
-            return False
-        return True

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder, list_checkpoints, read_weights
 from dragoman.config import BOS, EOS, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.model.transformer import Transformer
@@ -72,7 +72,8 @@ def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
     text = prepare_text(config, clean_text)
     torch.manual_seed(config.seed)
     sizes = {"source_vocab_size": len(text.vocabulary.source), "target_vocab_size": len(text.vocabulary.target)}
-    folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, Direction("en", "xx"))
+    direction = Direction("en", "xx", {LONGEST_FACT: 9})
+    folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, direction)
     scores = list(bleu)
     sources, references = map(list, zip(*text.valid_pairs, strict=True))
     ids = text.vocabulary.target.encode(references)

@@ -10,11 +10,7 @@ import pytest
 import torch
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints
-from dragoman.config import (
-    OptimizerConfig,
-    TextConfig,
-    ValidationConfig,
-)
+from dragoman.config import DragomanError, OptimizerConfig, TextConfig, ValidationConfig
 from dragoman.runtime import device as precision_module
 from dragoman.training.run_state import list_states
 from dragoman.training.trainer import Trainer
@@ -222,9 +218,13 @@ def test_a_run_ends_after_its_minutes_with_its_rate_at_zero_also_after_a_break(
 
 
 @pytest.mark.parametrize("steps", [5, 12])
-def test_a_model_that_is_gone_comes_back(folder: Path, steps: int) -> None:
+def test_a_damaged_model_is_refused_and_one_that_is_gone_comes_back(folder: Path, steps: int) -> None:
     train(configure(folder, max_steps=steps))
-    (folder / "run" / "model.safetensors").write_bytes(b"damaged")
+    model = folder / "run" / "model.safetensors"
+    model.write_bytes(b"damaged")
+    with pytest.raises(DragomanError, match=r"model\.safetensors: damaged"):
+        train(configure(folder))
+    model.unlink()
     outcome = train(configure(folder))
     assert (outcome.reason, outcome.progress.step) == ("limit", 12)
     assert outcome.scores["loss"] < 5.0

@@ -16,8 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.checkpoint import LOCK_FILE
-from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, UnreadableError, ValidationConfig
-from dragoman.training.run_state import Progress, list_states, load_state, run_lock, save_state, settings_digest
+from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.training.run_state import (
+    Progress,
+    list_states,
+    load_state,
+    resume_progress,
+    run_lock,
+    save_state,
+    settings_digest,
+)
 from tests.fuzz.faults import complaint, contents, full_disk
 
 from .small_runs import configure
@@ -59,17 +67,6 @@ def test_the_two_newest_are_kept_under_rising_numbers(tmp_path: Path) -> None:
         assert saved_step(tmp_path) == step
 
 
-def test_nothing_else_in_the_folder_is_taken_for_a_state(tmp_path: Path) -> None:
-    save_steps(tmp_path, 1)
-    place = tmp_path / "checkpoints"
-    for name in ("state-000009.pt", "state-9-abc.pt", "state-000009-0123456789abcdef.pt.partial", "state.partial"):
-        (place / name).write_bytes(b"x")
-    (place / "step-00000009.safetensors").touch()
-    save_steps(tmp_path, 2)
-    assert serials(tmp_path) == [1, 2]
-    assert saved_step(tmp_path) == 2
-
-
 # ---- damage
 
 
@@ -105,14 +102,10 @@ def test_wherever_a_state_is_cut_or_a_bit_flips_the_one_before_wins(
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory"),
-        (PermissionError(errno.EACCES, "Permission denied"), "Permission denied"),
-    ],
+    "error", [RuntimeError("DefaultCPUAllocator: can't allocate memory"), OSError(errno.EIO, "Input/output error")]
 )
 def test_a_state_that_cannot_be_read_now_is_not_taken_for_a_damaged_one(
-    error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_steps(tmp_path, 1, 2)
 
@@ -120,8 +113,7 @@ def test_a_state_that_cannot_be_read_now_is_not_taken_for_a_damaged_one(
         raise error
 
     monkeypatch.setattr(torch, "load", fail)
-    with pytest.raises(UnreadableError, match=said):
-        load_state(tmp_path)
+    assert "can't be read" in complaint(lambda: load_state(tmp_path))
     monkeypatch.undo()
     assert saved_step(tmp_path) == 2
 
@@ -247,11 +239,11 @@ def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dic
 def test_what_means_nothing_with_other_settings_is_forgotten(
     change: dict[str, Any], new_epoch: bool, new_best: bool
 ) -> None:
-    plain = replace(
-        limits(), optimizer=OptimizerConfig(), text=TextConfig(), clean=CleaningConfig(), validation=ValidationConfig()
-    )
-    progress = Progress(epoch=2, batch=500, part_of_epoch=0.5, best_score=30.0, stale=3, accumulate=4)
-    progress.apply_changes(asdict(plain), replace(plain, **change), new_text=False, new_valid=False)
+    plain = replace(limits(accept_changes=True), optimizer=OptimizerConfig(), text=TextConfig())
+    plain = replace(plain, validation=ValidationConfig())
+    before = Progress(epoch=2, batch=500, part_of_epoch=0.5, best_score=30.0, stale=3, accumulate=4)
+    state = {"progress": asdict(before), "settings": asdict(plain), "identity": 1, "text": "a", "validation text": "b"}
+    progress = resume_progress(state, replace(plain, **change), 1, "a", "b")
     assert (progress.epoch, progress.batch) == ((3, 0) if new_epoch else (2, 500))
     assert (progress.best_score, progress.stale) == ((-math.inf, 0) if new_best else (30.0, 3))
     assert progress.accumulate == 4
