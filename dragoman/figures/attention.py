@@ -19,10 +19,6 @@ from torch import Tensor
 from dragoman.figures import style
 from dragoman.inspection.record import Inspection
 
-LONGEST_COLUMN, LONGEST_ROW = 14, 32  # characters that are shown of a column's label, and of a row's
-MOST_LABELS = 64  # along one side of a map; where there are more rows or columns, some stay without one
-_LONGEST_READ, _LONGEST_WRITTEN = 10, 14  # characters of the two halves of a step's label
-
 _ROW = 0.155  # inches: the least height of a row whose label has letters of style.SMALL
 _LETTER = 0.066  # inches: the usual width of such a letter; an ideograph is twice as wide
 _BAR = 0.8  # inches: width of the colour bar and its label
@@ -85,13 +81,9 @@ def last_layers(inspection: Inspection) -> Figure:
     has just read and the one it writes next), columns are keys. The decoder’s self-attention is empty above the
     diagonal, where its mask hides the future.
     """
-    blocks = {
-        "encoder self-attention": last_block(inspection, "encoder", "self_attention"),
-        "cross-attention": last_block(inspection, "decoder", "cross_attention"),
-        "decoder self-attention": last_block(inspection, "decoder", "self_attention"),
-    }
-    outer, cross, inner = blocks
-    (steps, source), (_, target) = _labels(inspection, blocks[cross]), _labels(inspection, blocks[inner])
+    blocks = last_blocks(inspection)
+    outer, cross, inner = blocks.values()
+    (steps, source), (_, target) = _labels(inspection, cross), _labels(inspection, inner)
     side, foot = _margins([*source, *steps], [*source, *target])
     length = 1.1 * (_panel(source) + _panel(target))
     height = foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
@@ -100,8 +92,8 @@ def last_layers(inspection: Inspection) -> Figure:
     axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=lengths, height_ratios=lengths)
     for kind, block in blocks.items():
         mean = style.as_array(inspection.maps[block]).mean(axis=0)
-        image = _labelled_map(axes[kind], mean, *_labels(inspection, block), 1.0)
-        axes[kind].set_title(kind)
+        image = _labelled_map(axes[block], mean, *_labels(inspection, block), 1.0)
+        axes[block].set_title(kind)
     axes[outer].tick_params(labelbottom=False)
     axes[inner].tick_params(labelleft=False)
     _colour_bar(figure, image, [axes[inner]])
@@ -114,7 +106,7 @@ def last_cross_attention(inspection: Inspection) -> Figure:
     The last cross-attention, head by head. A row is the subword that the decoder has just read and the one that it
     writes next; its dark cells are the source subwords that it looks at.
     """
-    return block_figure(inspection, last_block(inspection, "decoder", "cross_attention"))
+    return block_figure(inspection, last_blocks(inspection)["cross-attention"])
 
 
 def block_figure(inspection: Inspection, block: str, title: str = "") -> Figure:
@@ -122,16 +114,19 @@ def block_figure(inspection: Inspection, block: str, title: str = "") -> Figure:
     return attention_heads(inspection.maps[block], *_labels(inspection, block), title)
 
 
-def last_block(inspection: Inspection, part: str, kind: str) -> str:
-    """Name of the last layer's block of "encoder" or "decoder", "self_attention" or "cross_attention"."""
-    blocks = (name for name in inspection.maps if name.startswith(f"{part}.") and name.endswith(f".{kind}"))
-    return max(blocks, key=lambda name: int(name.split(".")[1]))
+def last_blocks(inspection: Inspection) -> dict[str, str]:
+    """Name of the last block of each kind of attention."""
+    names = list(inspection.maps)  # layer by layer
+    return {
+        "encoder self-attention": [name for name in names if name.startswith("encoder.")][-1],
+        "cross-attention": [name for name in names if name.endswith(".cross_attention")][-1],
+        "decoder self-attention": [name for name in names if name.endswith(".self_attention")][-1],
+    }
 
 
 def steps_of(inspection: Inspection) -> list[str]:
     """Labels of the decoder's queries (T): the subword that each step has just read and the one that it writes."""
-    read = (style.drawable(label, _LONGEST_READ) for label in inspection.labels(inspection.inputs))
-    written = (style.drawable(label, _LONGEST_WRITTEN) for label in inspection.labels(inspection.outputs))
+    read, written = inspection.labels(inspection.inputs), inspection.labels(inspection.outputs)
     mark = "\u200e"  # left to right; without it Arabic and Hebrew would turn the arrow around
     return [f"{mark}{before}{mark} → {mark}{after}" for before, after in zip(read, written, strict=True)]
 
@@ -156,7 +151,7 @@ def _labelled_map(
     if weights.shape != (len(queries), len(keys)):
         raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {weights.shape}")
     image = _image(ax, weights, highest)
-    style.write_ticks(ax, _some(keys), _some(queries), (LONGEST_COLUMN, LONGEST_ROW), _upright(keys))
+    style.write_ticks(ax, keys, queries, _upright(keys))
     return image
 
 
@@ -171,12 +166,6 @@ def _colour_bar(figure: Figure, image: AxesImage, axes: Iterable[Any]) -> None:
     bar.outline.set_visible(False)
 
 
-def _some(labels: Sequence[str]) -> list[str]:
-    """At most MOST_LABELS of the labels, evenly spaced, and empty ones in place of the others."""
-    every = math.ceil(len(labels) / MOST_LABELS)
-    return [label if place % every == 0 else "" for place, label in enumerate(labels)]
-
-
 def _upright(labels: Sequence[str]) -> bool:
     """Whether labels must be turned to fit side by side; "<s>" and "</s>" have room between shorter ones."""
     return any(len(label) > 2 for label in labels if label not in ("<s>", "</s>"))
@@ -184,13 +173,10 @@ def _upright(labels: Sequence[str]) -> bool:
 
 def _margins(queries: Sequence[str], keys: Sequence[str]) -> tuple[float, float]:
     """Inches beside and below the maps that their labels take."""
-    side, foot = (
-        max((_LETTER * cell_len(style.drawable(label, limit)) for label in labels), default=0.0)
-        for labels, limit in ((queries, LONGEST_ROW), (keys, LONGEST_COLUMN))
-    )
+    side, foot = (_LETTER * max(map(cell_len, labels), default=0) for labels in (queries, keys))
     return side + 0.15, (foot if _upright(keys) else 0.15) + 0.15
 
 
 def _panel(labels: Sequence[str]) -> float:
     """Least length of a map's side, in inches, at which its labels are legible."""
-    return max(1.1, _ROW * min(len(labels), MOST_LABELS))
+    return max(1.1, _ROW * min(len(labels), style.MOST_LABELS))

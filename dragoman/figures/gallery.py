@@ -14,26 +14,10 @@ from dragoman.inspection.record import Inspection
 from dragoman.runtime.files import make_folder, write_atomically
 
 GALLERY: dict[str, Picture] = {
-    "transformer": parts.transformer,
-    "multi-head-attention": parts.multi_head_attention,
-    "padding-mask": masks.padding_grid,
-    "causal-mask": masks.causal_grid,
-    "target-mask": masks.target_grids,
-    "mask-blocks": masks.mask_blocks,
-    "masked-weights": masks.masked_weights,
-    "decoding-steps": masks.decoding_steps,
-    "sinusoids-by-dimension": positions.waves_by_dimension,
-    "sinusoids-all-dimensions": positions.waves_of_all_dimensions,
-    "sinusoids-by-position": positions.waves_by_position,
-    "encoding-map": positions.encoding_map,
-    "encoding-table": positions.encoding_table,
-    "embedding-plus-position": positions.embedding_with_positions,
-    "encoding-products": positions.products,
-    "learning-rate": training.learning_rates,
-    "label-smoothing": training.label_smoothing,
-    "attention-in-six-steps": walkthrough.attention_walkthrough,
-    "normalisation": normalization.normalisation_tables,
-    "add-and-norm": normalization.add_and_norm,
+    picture.name: picture
+    for module in (parts, masks, positions, training, walkthrough, normalization)
+    for picture in vars(module).values()
+    if isinstance(picture, Picture)
 }
 """The pictures that need no trained model, in the order of a lesson, by the name of their file."""
 
@@ -47,7 +31,7 @@ def gallery(inspection: Inspection | None = None) -> dict[str, Picture]:
         "translator-heads": attention.last_cross_attention,
         "translator-overview": attention.attention_overview,
     }
-    return GALLERY | {name: style.described(draw, partial(draw, inspection)) for name, draw in drawn.items()}
+    return GALLERY | {name: style.described(name, draw, partial(draw, inspection)) for name, draw in drawn.items()}
 
 
 def save_gallery(out: Path, suffix: str = "png", dpi: int = 200, inspection: Inspection | None = None) -> list[Path]:

@@ -7,7 +7,6 @@ Shapes: B batch, T query length, S key length.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,10 +34,9 @@ _LEGEND = (
     Patch(facecolor=style.BLUE, label="may attend"),
     Patch(facecolor=style.PALE, edgecolor="#a8a8a8", lw=0.5, hatch="////", label="hidden"),
 )
-_BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02), "borderaxespad": 0.0}
 
 
-@style.picture(5.2, 1.7)
+@style.picture("padding-mask", 5.2, 1.7)
 def padding_grid(figure: Figure) -> None:
     """Padding mask
 
@@ -49,10 +47,10 @@ def padding_grid(figure: Figure) -> None:
     _mask_cells(ax, padding_mask(IDS, 0)[:, 0, 0], [[str(token) for token in row] for row in IDS.tolist()])
     style.write_ticks(ax, range(IDS.size(1)), [f"sentence {number}" for number in range(1, len(IDS) + 1)])
     ax.set_xlabel("position of the key")
-    ax.legend(handles=_LEGEND, **_BESIDE)
+    ax.legend(handles=_LEGEND, **style.BESIDE)
 
 
-@style.picture(4.4, 3.0)
+@style.picture("causal-mask", 4.4, 3.0)
 def causal_grid(figure: Figure) -> None:
     """Causal mask
 
@@ -63,10 +61,10 @@ def causal_grid(figure: Figure) -> None:
     _mask_cells(ax, causal_mask(length)[0, 0])
     style.write_ticks(ax, range(length), range(length))
     ax.set(xlabel="position of the key", ylabel="position of the query")
-    ax.legend(handles=_LEGEND, **_BESIDE)
+    ax.legend(handles=_LEGEND, **style.BESIDE)
 
 
-@style.picture(style.FULL_WIDTH, 2.5)
+@style.picture("target-mask", style.FULL_WIDTH, 2.5)
 def target_grids(figure: Figure) -> None:
     """Both masks together
 
@@ -80,10 +78,10 @@ def target_grids(figure: Figure) -> None:
         style.write_ticks(ax, ids, ids)
         ax.set(title=f"sentence {number}", xlabel="key (token id)")
     axes[0].set_ylabel("query (token id)")
-    axes[-1].legend(handles=_LEGEND, **_BESIDE)
+    axes[-1].legend(handles=_LEGEND, **style.BESIDE)
 
 
-@style.picture(style.FULL_WIDTH, 3.6)
+@style.picture("mask-blocks", style.FULL_WIDTH, 3.6)
 def mask_blocks(figure: Figure) -> None:
     """One mask for all heads
 
@@ -95,18 +93,17 @@ def mask_blocks(figure: Figure) -> None:
     halves = figure.subfigures(1, 2, squeeze=False, wspace=0.04)[0]
     for part, (title, mask) in zip(halves, masks.items(), strict=True):
         part.suptitle(title, x=0.02, ha="left", weight="bold", size=style.TEXT + 1)
-        axes = part.subplots(len(IDS), heads)
-        for row, masks_of_sentence in zip(axes, mask.expand(len(IDS), heads, length, length), strict=True):
-            for ax, mask_of_head in zip(row, masks_of_sentence, strict=True):
-                _mask_cells(ax, mask_of_head)
-                ax.set(xticks=[], yticks=[])
-        for number, (head, row) in enumerate(zip(axes[0], axes, strict=True), start=1):
-            head.set_title(f"head {number}", loc="center", weight="normal", size=style.TEXT)
-            row[0].set_ylabel(f"sentence {number}", size=style.SMALL)
+        for (sentence, head), ax in np.ndenumerate(part.subplots(len(IDS), heads)):
+            _mask_cells(ax, mask.expand(len(IDS), heads, length, length)[sentence, head])
+            ax.set(xticks=[], yticks=[])
+            if sentence == 0:
+                ax.set_title(f"head {head + 1}", loc="center", weight="normal", size=style.TEXT)
+            if head == 0:
+                ax.set_ylabel(f"sentence {sentence + 1}", size=style.SMALL)
     figure.legend(handles=_LEGEND, loc="outside lower center", ncols=2)
 
 
-@style.picture(style.FULL_WIDTH, 2.9)
+@style.picture("masked-weights", style.FULL_WIDTH, 2.9)
 def masked_weights(figure: Figure) -> None:
     """What a mask does to the numbers
 
@@ -127,11 +124,12 @@ def masked_weights(figure: Figure) -> None:
     for ax, title in zip(axes, ("scores $QK^T/\\sqrt{d_k}$", "masked", "softmax of each row"), strict=True):
         positions = range(1, length + 1)
         style.write_ticks(ax, positions, positions if ax is axes[0] else ())
-        ax.set(title=title, xlabel="key", aspect="equal")
+        ax.set_title(title, parse_math=True)
+        ax.set(xlabel="key", aspect="equal")
     axes[0].set_ylabel("query")
 
 
-@style.picture(style.FULL_WIDTH, 6.0)
+@style.picture("decoding-steps", style.FULL_WIDTH, 6.0)
 def decoding_steps(figure: Figure) -> None:
     """Decoding, step by step
 
@@ -147,7 +145,7 @@ def decoding_steps(figure: Figure) -> None:
     style.write_ticks(ax, heads, [f"step {step}" for step in range(1, length + 1)])
     ax.xaxis.tick_top()
     for step, token in enumerate([*tokens[1:], "</s>"]):
-        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT, family=style.families_for(token))
+        ax.text(length - 0.3, step, f"→ {token}", va="center", size=style.TEXT)
     ax.text(length - 0.3, -0.75, "finds", va="bottom", size=style.SMALL, color=style.GREY)
     ax.legend(handles=_LEGEND, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
 

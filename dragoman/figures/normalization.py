@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
     return batch_norm(values), layer_norm(values)
 
 
-@style.picture(style.FULL_WIDTH, 2.7)
+@style.picture("normalisation", style.FULL_WIDTH, 2.7)
 def normalisation_tables(figure: Figure) -> None:
     """Batch and layer normalisation
 
@@ -42,25 +42,29 @@ def normalisation_tables(figure: Figure) -> None:
     gives them to each token over its features, so the other tokens of the batch do not matter. In the model a learned
     factor γ and offset β follow for each feature, at first 1 and 0.
     """
-    axes = figure.subplots(1, 3)
     rows, columns = VALUES.shape
     titles = ("before", "batch normalisation", "layer normalisation")
-    for ax, table, title in zip(axes, (VALUES, *normalised(VALUES)), titles, strict=True):
-        first = table is VALUES
-        style.cells(ax, table, style.numbers(table, 1), bounds=(-9.0, 9.0) if first else (-2.0, 2.0))
-        _moments(ax, style.as_array(table), bold=None if first else titles.index(title) - 1)
-        style.write_ticks(ax, range(1, columns + 1), _tokens(rows) if first else ())
-        ax.set(xlim=(-0.5, columns + 1.9), ylim=(rows + 1.2, -0.5), title=title)
-        ax.set_xlabel("feature", x=columns / 2 / (columns + 2.4))  # above the cells, not above the moments
+    axes = figure.subplots(1, 3)
+    for ax, values, title in zip(axes, (VALUES, *normalised(VALUES)), titles, strict=True):
+        table, look = style.as_array(values), {"bounds": (-9.0, 9.0) if values is VALUES else (-2.0, 2.0)}
+        style.cells(ax, table, style.numbers(table, 1), **look)
+        for axis, origin in ((0, (0, rows)), (1, (columns, 0))):  # of the columns below them, of the rows beside them
+            moments = np.stack([table.mean(axis), table.std(axis)], axis)
+            style.cells(ax, np.zeros(moments.shape), style.numbers(moments, 1), origin=origin, border=("white", 0.0))
+        names = [*_tokens(rows), "mean", "std"] if values is VALUES else ()
+        style.write_ticks(ax, [*range(1, columns + 1), "mean", "std"], names)
+        ax.set_title(title)
+        ax.set_xlabel("feature", loc="left")
         ax.xaxis.tick_top()
         ax.xaxis.set_label_position("top")
+    frame: dict[str, Any] = {"fill": False, "edgecolor": style.INK, "lw": 1.6, "clip_on": False}
     for column in range(columns):
-        axes[1].add_patch(_frame((column - 0.5, -0.5), 1, rows))
+        axes[1].add_patch(Rectangle((column - 0.5, -0.5), 1, rows, **frame))
     for row in range(rows):
-        axes[2].add_patch(_frame((-0.5, row - 0.5), columns, 1))
+        axes[2].add_patch(Rectangle((-0.5, row - 0.5), columns, 1, **frame))
 
 
-@style.picture(style.FULL_WIDTH, 1.7)
+@style.picture("add-and-norm", style.FULL_WIDTH, 1.7)
 def add_and_norm(figure: Figure) -> None:
     """Add and norm
 
@@ -80,20 +84,3 @@ def add_and_norm(figure: Figure) -> None:
 
 def _tokens(number: int) -> list[str]:
     return [f"token {place}" for place in range(1, number + 1)]
-
-
-def _moments(ax: Axes, table: style.Array, bold: int | None) -> None:
-    """Write mean and standard deviation below the columns (axis 0) and right of the rows (axis 1), one axis bold."""
-    rows, columns = table.shape
-    look: dict[str, Any] = {"ha": "center", "va": "center", "size": style.SMALL}
-    for number, name in enumerate(("mean", "std")):
-        x, y = columns + 0.15 + 1.1 * number, rows - 0.05 + 0.85 * number
-        for axis, places in enumerate(([(column, y) for column in range(columns)], [(x, row) for row in range(rows)])):
-            for place, text in zip(places, style.numbers([getattr(table, name)(axis=axis)], 1)[0], strict=True):
-                ax.text(*place, text, weight="bold" if bold == axis else "normal", **look)
-        ax.text(columns + 0.15, y, name, color=style.GREY, **look)
-        ax.text(x, -0.8, name, color=style.GREY, **look)
-
-
-def _frame(corner: tuple[float, float], width: int, height: int) -> Rectangle:
-    return Rectangle(corner, width, height, fill=False, edgecolor=style.INK, lw=1.6, clip_on=False)

@@ -27,7 +27,7 @@ _SIDE = 0.42  # distance of the residual connections from the boxes
 Place = tuple[float, float]
 
 
-@style.picture(6.6, 8.2)
+@style.picture("transformer", 6.6, 8.2)
 def transformer(figure: Figure) -> None:
     """The whole model
 
@@ -65,7 +65,7 @@ def transformer(figure: Figure) -> None:
     ax.set_axis_off()
 
 
-@style.picture(style.FULL_WIDTH, 4.0)
+@style.picture("multi-head-attention", style.FULL_WIDTH, 4.0)
 def multi_head_attention(figure: Figure) -> None:
     """Multi-head attention
 

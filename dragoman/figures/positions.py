@@ -16,7 +16,7 @@ WORDS = ("The", "animal", "didn’t", "cross")
 _AMPLITUDE = 0.42  # of a wave drawn around its place 0, 1, 2, …: below a half, so that neighbours do not touch
 
 
-@style.picture(style.FULL_WIDTH, 4.2)
+@style.picture("sinusoids-by-dimension", style.FULL_WIDTH, 4.2)
 def waves_by_dimension(figure: Figure) -> None:
     """Sinusoids by dimension
 
@@ -36,7 +36,7 @@ def waves_by_dimension(figure: Figure) -> None:
     axes[-1].set_xlabel("position")
 
 
-@style.picture(style.FULL_WIDTH, 4.0)
+@style.picture("sinusoids-all-dimensions", style.FULL_WIDTH, 4.0)
 def waves_of_all_dimensions(figure: Figure) -> None:
     """All dimensions, all positions
 
@@ -51,7 +51,7 @@ def waves_of_all_dimensions(figure: Figure) -> None:
     ax.set(xlabel="dimension (even: sine, solid; odd: cosine, dashed)", ylabel="position")
 
 
-@style.picture(style.FULL_WIDTH, 5.2)
+@style.picture("sinusoids-by-position", style.FULL_WIDTH, 5.2)
 def waves_by_position(figure: Figure) -> None:
     """Sinusoids by position
 
@@ -67,7 +67,7 @@ def waves_by_position(figure: Figure) -> None:
     ax.set(xlabel="dimension (even: sine, solid; odd: cosine, dashed)", ylabel="position")
 
 
-@style.picture(style.FULL_WIDTH, 5.0)
+@style.picture("encoding-map", style.FULL_WIDTH, 5.0)
 def encoding_map(figure: Figure) -> None:
     """128 positions in 512 dimensions
 
@@ -100,7 +100,7 @@ def _image(ax: Axes, table: style.Array, first: int = 0) -> AxesImage:
     )
 
 
-@style.picture(style.FULL_WIDTH, 2.4)
+@style.picture("encoding-table", style.FULL_WIDTH, 2.4)
 def encoding_table(figure: Figure) -> None:
     """The numbers themselves
 
@@ -120,7 +120,30 @@ def encoding_table(figure: Figure) -> None:
     ax.set(xlabel="dimension and its function", ylabel="position")
 
 
-@style.picture(style.FULL_WIDTH, 3.0)
+@style.picture("embedding-plus-position", style.FULL_WIDTH, 2.2)
+def embedding_with_positions(figure: Figure) -> None:
+    """Embedding plus position
+
+    What enters the first layer is a sum. Thanks to the factor √d_model the embeddings are about as large as the
+    encodings; without it the positions would drown the words.
+    """
+    d_model = 4
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        embedded = ScaledEmbedding(len(WORDS), d_model)(torch.arange(len(WORDS))[None])  # (1, S, D)
+    add_positions = PositionalEncoding(d_model, len(WORDS), dropout=0.0)
+    tables = {
+        "embedding × √d_model": embedded,
+        "+  position": add_positions(torch.zeros_like(embedded)),
+        "=  input of layer 1": add_positions(embedded),
+    }
+    for ax, (title, table) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
+        style.cells(ax, table[0], style.numbers(table[0]), bounds=(-2.5, 2.5))
+        style.write_ticks(ax, range(d_model), WORDS if table is embedded else ())
+        ax.set(title=title, xlabel="dimension")
+
+
+@style.picture("encoding-products", style.FULL_WIDTH, 3.0)
 def products(figure: Figure) -> None:
     """How far apart are two positions?
 
@@ -143,26 +166,3 @@ def products(figure: Figure) -> None:
     right.set(title="by their distance", xlabel="distance in positions", ylabel="dot product / (d_model / 2)")
     right.set(xlim=(1 - length, length - 1))
     right.legend(loc="upper right", handletextpad=0.2, borderaxespad=0)
-
-
-@style.picture(style.FULL_WIDTH, 2.2)
-def embedding_with_positions(figure: Figure) -> None:
-    """Embedding plus position
-
-    What enters the first layer is a sum. Thanks to the factor √d_model the embeddings are about as large as the
-    encodings; without it the positions would drown the words.
-    """
-    d_model = 4
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(1)
-        embedded = ScaledEmbedding(len(WORDS), d_model)(torch.arange(len(WORDS))[None])  # (1, S, D)
-    add_positions = PositionalEncoding(d_model, len(WORDS), dropout=0.0)
-    tables = {
-        "embedding × √d_model": embedded,
-        "+  position": add_positions(torch.zeros_like(embedded)),
-        "=  input of layer 1": add_positions(embedded),
-    }
-    for ax, (title, table) in zip(figure.subplots(1, len(tables)), tables.items(), strict=True):
-        style.cells(ax, table[0], style.numbers(table[0]), bounds=(-2.5, 2.5))
-        style.write_ticks(ax, range(d_model), WORDS if table is embedded else ())
-        ax.set(title=title, xlabel="dimension")

@@ -5,13 +5,12 @@ Nothing here touches pyplot or changes Matplotlib's settings permanently: `style
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from inspect import getdoc
-from itertools import accumulate
 from typing import Any
 
 import matplotlib
@@ -29,6 +28,8 @@ FULL_WIDTH = 7.0
 """Text width of a page, in inches. A wider figure would be shrunk, and its letters with it."""
 TEXT, SMALL = 9.0, 8.0
 """Letter sizes in points; nothing is smaller than SMALL."""
+MOST_LABELS = 64
+"""Along one side of a table or map; where there are more rows or columns, some stay without one."""
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart. Their yellow, orange and sky
 # blue are too pale for lines and letters on white.
 BLUE, VERMILLION, GREEN, BLACK = "#0072B2", "#D55E00", "#009E73", "#000000"
@@ -60,7 +61,6 @@ FALLBACKS = (
 """Fonts for the characters that LATIN lacks; Matplotlib joins Arabic and Indic letters from version 3.11 on."""
 
 SETTINGS: dict[str, Any] = {
-    "font.family": [LATIN],
     "font.size": TEXT,
     "axes.titlesize": TEXT + 1,
     "axes.titlelocation": "left",
@@ -77,6 +77,7 @@ SETTINGS: dict[str, Any] = {
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "text.color": INK,
+    "text.parse_math": False,  # in a label, $ is money; formulas say that they are
     "lines.linewidth": 1.6,
     "hatch.linewidth": 0.7,
     "legend.frameon": False,
@@ -91,7 +92,7 @@ def styled() -> Iterator[None]:
     """Set the figures' style during a `with` block or a decorated function; draw and save inside it."""
     # From Matplotlib's own defaults, so that a reader's settings change nothing; asking for the backend would load one.
     defaults: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-    with matplotlib.rc_context(defaults | SETTINGS):
+    with matplotlib.rc_context(defaults | SETTINGS | {"font.family": families()}):
         yield
 
 
@@ -99,12 +100,14 @@ def styled() -> Iterator[None]:
 class Picture:
     """One picture of the gallery."""
 
+    name: str
+    """Of its file."""
     title: str
     caption: str
     draw: Callable[[], Figure]
 
 
-def picture(width: float, height: float) -> Callable[[Callable[[Figure], None]], Picture]:
+def picture(name: str, width: float, height: float) -> Callable[[Callable[[Figure], None]], Picture]:
     """Make a picture of a documented function that draws on an empty figure of this size in inches."""
 
     def decorate(function: Callable[[Figure], None]) -> Picture:
@@ -115,15 +118,15 @@ def picture(width: float, height: float) -> Callable[[Callable[[Figure], None]],
             function(figure)
             return figure
 
-        return described(function, draw)
+        return described(name, function, draw)
 
     return decorate
 
 
-def described(function: Callable[..., Any], draw: Callable[[], Figure]) -> Picture:
+def described(name: str, function: Callable[..., Any], draw: Callable[[], Figure]) -> Picture:
     """Picture with its title and caption from the first line and the rest of the function's docstring."""
     title, caption = (getdoc(function) or "").split("\n\n")
-    return Picture(title, caption.replace("\n", " "), draw)
+    return Picture(name, title, caption.replace("\n", " "), draw)
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -141,22 +144,13 @@ def as_array(values: Tensor | ArrayLike) -> Array:
 @cache
 def families() -> list[str]:
     """Return LATIN and the installed FALLBACKS: Matplotlib takes each character from the first that has it."""
-    known = {font.fname for font in font_manager.fontManager.ttflist}
-    for path in sorted({*font_manager.findSystemFonts()} - known):  # Matplotlib's own list is as old as its cache
-        with suppress(OSError, RuntimeError):  # not a readable font
-            font_manager.fontManager.addfont(path)
     installed = set(font_manager.get_font_names())
     return [LATIN, *(family for family in FALLBACKS if family in installed)]
 
 
-def families_for(text: str) -> list[str]:
-    """Families to write a text with: LATIN alone if that is enough, because looking up all of them takes time."""
-    return [LATIN] if _characters(LATIN).issuperset(map(ord, text)) else families()
-
-
 def can_draw(text: str) -> bool:
     """Whether the fonts of this machine have every character of the text."""
-    return all(any(ord(character) in _characters(name) for name in families_for(text)) for character in text)
+    return all(any(ord(character) in _characters(name) for name in families()) for character in text)
 
 
 @cache
@@ -164,44 +158,18 @@ def _characters(family: str) -> frozenset[int]:
     return frozenset(font_manager.get_font(font_manager.findfont(family)).get_charmap())
 
 
-def drawable(label: str, limit: int | None = None) -> str:
-    """Label as it can be drawn on this machine, cut to the limit if there is one, with an ellipsis as its end.
-
-    A character that no font has becomes its code point, such as U+52A8, instead of an empty box; so does a control
-    character. Format characters and variation selectors are left out if no font has them.
-    """
-    parts = [_drawable_character(character) for character in label]
-    if limit is None or sum(map(len, parts)) <= limit:
-        return "".join(parts)
-    ends = accumulate(map(len, parts))
-    return "".join(part for part, end in zip(parts, ends, strict=True) if end < limit) + "…"
+def drawable(label: str) -> str:
+    """Label with □ for what no font of this machine has, of which Matplotlib would warn character by character."""
+    return "".join(character if character == "\n" or can_draw(character) else "□" for character in label)
 
 
-def _drawable_character(character: str) -> str:
-    category = unicodedata.category(character)
-    if character == "\n" or (category != "Cc" and can_draw(character)):
-        return character
-    return "" if category == "Cf" or "\ufe00" <= character <= "\ufe0f" else f"U+{ord(character):04X}"
-
-
-def write_ticks(
-    ax: Axes,
-    columns: Iterable[object] | None = None,
-    rows: Iterable[object] | None = None,
-    limits: tuple[int | None, int | None] = (None, None),
-    upright: bool = False,
-) -> None:
-    """Label the columns and rows 0, 1, 2, … of cells; an empty label leaves its place without a tick.
-
-    The limits are those of drawable; upright turns the labels of the columns by 90°.
-    """
-    for axis, labels, limit in zip((ax.xaxis, ax.yaxis), (columns, rows), limits, strict=True):
-        if labels is not None:
-            texts = {place: drawable(str(label), limit) for place, label in enumerate(labels) if label != ""}
-            look: dict[str, Any] = {"rotation": 90 if upright and axis is ax.xaxis else 0}
-            look |= {"family": families_for("".join(texts.values())), "parse_math": False}  # $ is money, not a formula
-            axis.set_ticks(list(texts), labels=list(texts.values()), **look)
-            axis.set_tick_params(length=0)
+def write_ticks(ax: Axes, columns: Sequence[object], rows: Sequence[object], upright: bool = False) -> None:
+    """Label the columns and rows 0, 1, 2, … of cells, at most MOST_LABELS each; upright turns those of the columns."""
+    for axis, labels in ((ax.xaxis, columns), (ax.yaxis, rows)):
+        every = math.ceil(len(labels) / MOST_LABELS) or 1
+        axis.set_ticks(range(0, len(labels), every), [drawable(str(label)) for label in labels[::every]])
+    ax.tick_params(length=0)
+    ax.tick_params("x", rotation=90 if upright else 0)
 
 
 def cells(
@@ -216,15 +184,8 @@ def cells(
 ) -> None:
     """Draw values (rows, columns) as a table of coloured cells with texts, with the first row on top.
 
-    Args:
-        ax: where; cell (i, j) is centred on x = j, y = i, counted from the origin.
-        values: what the colours show.
-        texts: for each cell, in black or white, whichever stands out.
-        cmap: colours from the lowest to the highest of the bounds.
-        bounds: values with the first and the last colour.
-        origin: x and y of cell (0, 0).
-        size: of the letters, in points.
-        border: colour and width, in points, of the lines between cells.
+    Cell (i, j) is centred on x = j, y = i, counted from the origin. The bounds are the values with the first and the
+    last colour; the border is the colour and width, in points, of the lines between cells.
     """
     table = as_array(values)
     x, y = (np.arange(length + 1) - 0.5 + start for length, start in zip(table.shape[::-1], origin, strict=True))
@@ -232,10 +193,9 @@ def cells(
     ax.pcolormesh(x, y, table, cmap=cmap, norm=norm, edgecolors=border[0], linewidth=border[1])
     for (i, j), value in np.ndenumerate(table):
         if texts is not None and texts[i][j]:
-            text, ink = drawable(texts[i][j]), ink_on(cmap(norm(value)))
-            label = ax.text(j + origin[0], i + origin[1], text, ha="center", va="center", size=size, color=ink)
+            look = {"ha": "center", "va": "center", "size": size, "color": ink_on(cmap(norm(value)))}
             # It lies within ax: nothing to measure.
-            label.set(family=families_for(text), parse_math=False, in_layout=False)
+            ax.text(j + origin[0], i + origin[1], drawable(texts[i][j]), in_layout=False, **look)
     ax.spines[:].set_visible(False)
     if not ax.yaxis_inverted():
         ax.invert_yaxis()

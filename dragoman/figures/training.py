@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 from torch import Tensor
 
 from dragoman.config import OptimizerConfig
@@ -22,12 +21,7 @@ from dragoman.training.optimizer import learning_rate
 
 SETTINGS = ((256, 4000), (512, 4000), (512, 8000), (1024, 4000))
 """Pairs of d_model and warmup_steps; (512, 4000) is the paper's base model, (1024, 4000) its big one."""
-SCHEDULES = (
-    OptimizerConfig(),
-    OptimizerConfig(schedule="inverse-sqrt"),
-    OptimizerConfig(schedule="linear"),
-    OptimizerConfig(schedule="cosine"),
-)
+SCHEDULES = [OptimizerConfig(schedule=name) for name in ("paper", "inverse-sqrt", "linear", "cosine")]
 STEPS = 20_000  # of the run that is drawn
 TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "Bonjour", "le", "monde", "jour")
 """A vocabulary of eight, the first four as every vocabulary of Dragoman begins."""
@@ -35,7 +29,7 @@ TARGET = TOKENS.index("monde")
 SMOOTHINGS = (0.0, 0.1, 0.2)  # ε_ls
 
 
-@style.picture(style.FULL_WIDTH, 2.8)
+@style.picture("learning-rate", style.FULL_WIDTH, 2.8)
 def learning_rates(figure: Figure) -> None:
     """Learning rate
 
@@ -48,19 +42,23 @@ def learning_rates(figure: Figure) -> None:
     for config, look in zip(SCHEDULES, style.SERIES, strict=True):
         _rates(right, config, 512, config.schedule, look)
     for ax, title, heading in ((left, "the paper’s schedule", "d_model; warm-up"), (right, "all schedules", "")):
-        ax.set(xlim=(0, STEPS), ylim=(0, None), xlabel="step (thousands)", ylabel="learning rate (10⁻³)", title=title)
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * 1000:g}"))
+        ax.set(
+            xlim=(0, STEPS / 1000),
+            ylim=(0, None),
+            xlabel="step (thousands)",
+            ylabel="learning rate (10⁻³)",
+            title=title,
+        )
         ax.legend(title=heading, **style.BESIDE)
 
 
 def _rates(ax: Axes, config: OptimizerConfig, d_model: int, label: str, look: tuple[str, str]) -> None:
-    steps = [int(step) for step in np.linspace(1, STEPS, 401).round()]
-    rates = [learning_rate(config, d_model, step, progress=step / STEPS) for step in steps]
-    ax.plot(steps, rates, color=look[0], ls=look[1], label=label)
+    steps = [1, *range(50, STEPS + 1, 50)]
+    rates = [1000 * learning_rate(config, d_model, step, progress=step / STEPS) for step in steps]
+    ax.plot([step / 1000 for step in steps], rates, color=look[0], ls=look[1], label=label)
 
 
-@style.picture(style.FULL_WIDTH, 3.0)
+@style.picture("label-smoothing", style.FULL_WIDTH, 3.0)
 def label_smoothing(figure: Figure) -> None:
     """Label smoothing
 
@@ -100,7 +98,7 @@ def _target_bars(ax: Axes, smoothing: float) -> None:
     ax.text(soft[TARGET] - 0.02, TARGET, f"{soft[TARGET]:.4f}", va="center", ha="right", color="white", **small)
     without = f"without smoothing: {hard[TARGET]:g}"
     ax.text(1.0, TARGET - 0.42, without, ha="right", va="bottom", color=style.GREY, **small)
-    style.write_ticks(ax, rows=TOKENS)
+    ax.tick_params("y", length=0)
     ax.set(xlim=(0, 1.02), ylim=(len(TOKENS) - 0.4, -0.6), xticks=(0, 0.5, 1), xlabel="target probability")
 
 

@@ -69,7 +69,7 @@ def attention_steps() -> dict[str, Tensor]:
     }
 
 
-@style.picture(style.FULL_WIDTH, 7.5)
+@style.picture("attention-in-six-steps", style.FULL_WIDTH, 7.5)
 def attention_walkthrough(figure: Figure) -> None:
     """Attention in six steps
 
@@ -82,12 +82,12 @@ def attention_walkthrough(figure: Figure) -> None:
     middle, right = sum(lefts) / 2, lefts[1] + width
     for y, number, label in _ROWS.values():
         ax.text(-5.4, y, number, va="center", size=style.TEXT + 3, weight="bold", color=style.BLUE)
-        ax.text(-4.7, y, label, va="center", size=style.TEXT)
+        ax.text(-4.7, y, label, va="center", size=style.TEXT, parse_math=True)
     for place, (name, matrix) in enumerate(zip("QKV", PROJECTIONS, strict=True), start=-1):
         left = middle + place * (width + 0.9)
         # Transposed, so that the first column makes the first number of a vector.
         _numbers(ax, torch.tensor(matrix).T, left, _MATRIX)
-        _centred(ax, left, _MATRIX - 0.95, f"$W^{name}$")
+        _centred(ax, left, _MATRIX - 0.95, f"$W^{name}$", parse_math=True)
     for place, (word, left) in enumerate(zip(WORDS, lefts, strict=True)):
         _word_column(ax, steps, place, word, left)
     _strip(ax, steps["output"], middle, "output", "z₁")

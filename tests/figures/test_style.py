@@ -13,8 +13,6 @@ from dragoman.figures import style
 
 from .legibility import warnings_are_errors
 
-NO_FONT_HAS = "\U0010fffd"  # private use
-
 
 def luminance(colour: object) -> float:
     """Relative luminance, as WCAG 2 defines it."""
@@ -68,53 +66,25 @@ def test_any_tensor_can_be_drawn() -> None:
     assert style.as_array([[True, False]]).tolist() == [[1.0, 0.0]]
 
 
-def test_what_every_machine_can_write_stays_as_it_is() -> None:
+def test_what_no_font_has_becomes_a_square_and_all_else_stays() -> None:
     for label in ["▁The", "d'", "Ελλάδα", "русский", "dòng", "→ √d", "two\nlines"]:
         assert style.drawable(label) == label
+    assert style.drawable("a\U0010fffd\tb") == "a□□b"  # private use, and a control character
 
 
-@pytest.mark.parametrize(
-    ("label", "limit", "drawn"),
-    [
-        (f"a{NO_FONT_HAS}b", None, "aU+10FFFDb"),
-        ("\t", None, "U+0009"),
-        ("a\ufe0f", None, "a"),  # a variation selector is nothing to see
-        ("ababab", 4, "aba…"),
-        ("abab", 4, "abab"),
-        ("动物动物", 14, "U+52A8U+7269…"),  # cut after the code points were spelt out, and never within one
-        ("动b", 14, "U+52A8b"),
-    ],
-)
-def test_what_no_font_has_becomes_its_code_point(
-    label: str, limit: int | None, drawn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(style, "_characters", lambda _: frozenset(map(ord, "ab\t")))
-    assert style.drawable(label, limit) == drawn
-    assert style.can_draw(label) == set(label).issubset("ab\t")
-
-
-def test_every_script_is_drawn_or_spelt_out_but_never_as_empty_boxes(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_script_is_drawn_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with warnings_are_errors(), caplog.at_level(logging.WARNING), style.styled():
         figure = style.new_figure(2, 2)
-        style.write_ticks(figure.subplots(), rows=["动物", "🚀", "한국어", "مرحبا"])
+        style.write_ticks(figure.subplots(), (), ["动物", "🚀", "한국어", "مرحبا"])
         figure.draw_without_rendering()
     assert not caplog.records
-
-
-def test_fonts_installed_since_matplotlib_looked_last_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    manager, new = style.font_manager.fontManager, "STIXGeneral"  # comes with Matplotlib, as if just installed
-    (path, *_) = (font.fname for font in manager.ttflist if font.name == new)
-    monkeypatch.setattr(manager, "ttflist", [font for font in manager.ttflist if font.name != new])
-    monkeypatch.setattr(style.font_manager, "findSystemFonts", lambda: [path, "no-such-font.ttf"])
-    monkeypatch.setattr(style, "FALLBACKS", (new,))
-    assert style.families.__wrapped__() == [style.LATIN, new]
 
 
 def test_dollars_are_money() -> None:
     with style.styled():
         figure = style.new_figure(2, 2)
         ax = figure.subplots()
-        style.write_ticks(ax, ["$5$", "$x^2$"])
+        style.write_ticks(ax, ["$5$", "$x^2$"], ())
         style.cells(ax, [[0.0]], [["$1$"]])
         figure.draw_without_rendering()
         labels = [*ax.get_xticklabels(), *ax.texts]
