@@ -46,8 +46,8 @@ def normalisation_tables(figure: Figure) -> None:
     titles = ("before", "batch normalisation", "layer normalisation")
     axes = figure.subplots(1, 3)
     for ax, values, title in zip(axes, (VALUES, *normalised(VALUES)), titles, strict=True):
-        table, look = style.as_array(values), {"bounds": (-9.0, 9.0) if values is VALUES else (-2.0, 2.0)}
-        style.cells(ax, table, style.numbers(table, 1), **look)
+        table = style.as_array(values)
+        style.cells(ax, table, style.numbers(table, 1), bounds=(-9.0, 9.0) if values is VALUES else (-2.0, 2.0))
         for axis, origin in ((0, (0, rows)), (1, (columns, 0))):  # of the columns below them, of the rows beside them
             moments = np.stack([table.mean(axis), table.std(axis)], axis)
             style.cells(ax, np.zeros(moments.shape), style.numbers(moments, 1), origin=origin, border=("white", 0.0))

@@ -193,7 +193,7 @@ def cells(
     ax.pcolormesh(x, y, table, cmap=cmap, norm=norm, edgecolors=border[0], linewidth=border[1])
     for (i, j), value in np.ndenumerate(table):
         if texts is not None and texts[i][j]:
-            look = {"ha": "center", "va": "center", "size": size, "color": ink_on(cmap(norm(value)))}
+            look: Any = {"ha": "center", "va": "center", "size": size, "color": ink_on(cmap(norm(value)))}
             # It lies within ax: nothing to measure.
             ax.text(j + origin[0], i + origin[1], drawable(texts[i][j]), in_layout=False, **look)
     ax.spines[:].set_visible(False)

@@ -14,6 +14,8 @@ import pytest
 
 from dragoman.figures.gallery import gallery
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs_build"))
 
@@ -83,8 +85,6 @@ def internal(pages: dict[Path, Page]) -> Iterator[tuple[Path, str, Path, str]]:
                 yield path, link, target / "index.html" if target.is_dir() else target, unquote(parts.fragment)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
     assert len(pages) > 60
     broken = []
@@ -95,8 +95,6 @@ def test_every_link_and_anchor_leads_somewhere(site: Path, pages: dict[Path, Pag
     assert not broken
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_site_loads_nothing_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
     loaded = [(path, link) for path, page in pages.items() for link in page.loaded]
     for style in site.rglob("*.css"):
@@ -115,8 +113,6 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path, pages: dict[Path, Pag
     assert len(loaded) > 500
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_links_to_elsewhere_are_well_formed_and_encrypted(pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         for link in page.links:
@@ -126,14 +122,12 @@ def test_links_to_elsewhere_are_well_formed_and_encrypted(pages: dict[Path, Page
                 assert re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)+", parts.netloc), f"{path.name}: {link}"
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_nothing_is_left_unrendered(site: Path, pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         if path.relative_to(site).parts[0] in ("source", "inspection.html"):
             continue
         prose = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", page.text, flags=re.S)
-        for raw in (
+        marks = (
             "[[dragoman",
             "[[tests/",
             "[[show",
@@ -143,14 +137,13 @@ def test_nothing_is_left_unrendered(site: Path, pages: dict[Path, Page]) -> None
             r"\(",
             "$$",
             "arithmatex",
-        ):
+        )
+        for raw in marks:
             assert raw not in prose, f"{path.relative_to(site)}: {raw}"
     assert "math" in pages[site / "paper.html"].tags
     assert "mtable" in pages[site / "paper.html"].tags
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_every_picture_of_the_gallery_is_shown_and_described(site: Path, pages: dict[Path, Page]) -> None:
     page = pages[site / "figures.html"]
     for name, entry in gallery().items():
@@ -161,8 +154,6 @@ def test_every_picture_of_the_gallery_is_shown_and_described(site: Path, pages: 
         assert not other.images_without_text, path
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_api_reference_has_what_is_public_and_nothing_else(site: Path, pages: dict[Path, Page]) -> None:
     for module in ("dragoman.model.attention", "dragoman.inference.translator", "dragoman.training.loss"):
         anchors = pages[site / sources.api_uri(module).replace(".md", ".html")].anchors

@@ -147,11 +147,7 @@ def test_every_output_on_a_page_is_that_of_a_snippet(page: Path) -> None:
     [
         ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", r"page.md, line 6: the page says\n    3\nbut.*\n    2"),
         ("\n```python\nprint(1)\nprint(2)\n```\n\n```text\n1\n```\n", r"line 9: .*\n    nothing\n.*\n    2"),
-        ("```python\nprint(1)\n```\n", r"line 2: "),
         ("```python\nprint('loss ≈ 1.5')\n```\n\n```text\nloss ≈ 1.0\n```\n", r"line 6: "),
-        ("```python\nprint('a ≈ 1.0')\n```\n\n```text\nb ≈ 1.0\n```\n", r"line 6: "),
-        ("```python\nprint('a ~ 1.0 2.0')\n```\n\n```text\na ~ 1.0\n```\n", r"line 6: "),
-        ("```python\nprint('a ≈ 1.0 2.0')\n```\n\n```text\na ≈ 1.0\n```\n", r"line 6: "),
         ("\n\n```python\nx = 1\nnosuchname\n```\n", r"line 4: NameError"),
     ],
 )

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import io
 import json
-import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import dragoman
 from dragoman.checkpoint import AVERAGE_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
 from dragoman.cli.main import main
 from dragoman.config import DragomanError
-from dragoman.evaluation.report import as_table, compare_runs, read_evaluation
+from dragoman.evaluation.report import as_table, read_evaluation
 from dragoman.evaluation.scores import paired_bootstrap
 from dragoman.exported import EXPORT_FILE, describe
 from dragoman.interop import ctranslate2
@@ -153,13 +152,6 @@ def test_results_are_kept_if_they_can_not_be_printed(
 
 
 # ---- several
-
-
-def test_runs_have_a_mean_and_a_spread() -> None:
-    runs = [evaluation(seed) for seed in (1, 2, 3)]
-    values = [run["scores"]["bleu"] for run in runs]
-    mean, deviation = pytest.approx(statistics.fmean(values)), pytest.approx(statistics.stdev(values))
-    assert compare_runs(runs)["bleu"] == {"system": {"mean": mean, "runs": 3, "standard_deviation": deviation}}
 
 
 def test_each_run_is_compared_with_the_one_in_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

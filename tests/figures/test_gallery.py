@@ -80,14 +80,6 @@ def test_a_figure_carries_its_caption_for_screen_readers(tmp_path: Path) -> None
     assert picture.caption in (text for text in image.itertext())
 
 
-def test_dpi_is_pixels_per_inch(tmp_path: Path) -> None:
-    figure = GALLERY["padding-mask"].draw()
-    save_figure(figure, tmp_path / "a.png", dpi=50)
-    header = (tmp_path / "a.png").read_bytes()[16:24]
-    size = (int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big"))
-    assert size == tuple(int(50 * side) for side in figure.get_size_inches())
-
-
 def test_what_cannot_be_written_is_named(few: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DragomanError, match="file"):

@@ -1,12 +1,10 @@
 """Colours that can be told apart, letters that can be drawn, and settings that stay as they were."""
 
 import logging
-from contextlib import suppress
 
 import matplotlib
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_rgba
 
 from dragoman.figures import style
@@ -24,15 +22,6 @@ def luminance(colour: object) -> float:
 def contrast(one: object, other: object) -> float:
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
-
-
-def test_the_style_lasts_as_long_as_its_block_even_when_the_block_fails() -> None:
-    before = matplotlib.rcParams["font.size"]
-    assert before != style.TEXT
-    with suppress(RuntimeError), style.styled():
-        assert matplotlib.rcParams["font.size"] == style.TEXT
-        raise RuntimeError
-    assert matplotlib.rcParams["font.size"] == before
 
 
 @pytest.mark.parametrize("colours", [style.WEIGHTS, style.WAVES], ids=["weights", "waves"])
@@ -58,12 +47,6 @@ def test_letters_stand_out_from_paper(ink: str) -> None:
 def test_letters_stand_out_from_every_cell(colours: matplotlib.colors.Colormap) -> None:
     for value in np.linspace(0, 1, 64):
         assert contrast(style.ink_on(colours(value)), colours(value)) >= 4.5
-
-
-def test_any_tensor_can_be_drawn() -> None:
-    values = torch.tensor([[1.5, -2.0]], dtype=torch.bfloat16, requires_grad=True)
-    assert style.as_array(values).tolist() == [[1.5, -2.0]]
-    assert style.as_array([[True, False]]).tolist() == [[1.0, 0.0]]
 
 
 def test_what_no_font_has_becomes_a_square_and_all_else_stays() -> None:
