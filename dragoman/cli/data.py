@@ -17,7 +17,6 @@ from dragoman.corpus_check.check import Diagnosis, examine_text
 from dragoman.datasets import PARTS
 from dragoman.datasets import download as texts
 from dragoman.datasets import split as parts
-from dragoman.datasets.registry import SOURCES
 from dragoman.runtime.console import say
 from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate
@@ -31,7 +30,7 @@ def download(config: DownloadConfig) -> int:
         texts.download(config.name, Path(config.out), config.mirror)
         return 0
     names: dict[str, list[str]] = {}
-    for name, source in SOURCES.items():
+    for name, source in texts.SOURCES.items():
         names.setdefault(source.about, []).append(name)
     entries = [(", ".join(alike), about) for about, alike in names.items()]
     entries += [(f"{library}:…", about) for library, about in texts.LIBRARIES.items()]

@@ -40,7 +40,7 @@ from dragoman.corpus_check.language_id import (
 )
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs, usual_ratio
-from dragoman.text.corpus import Corpus, FormError, Problem, json_form, locate
+from dragoman.text.corpus import Corpus, Problem, json_form, locate
 
 Progress = Callable[[int, int], None]
 """Called with the number of training pairs checked and their number in all, which is 0 while they are counted."""
@@ -108,17 +108,14 @@ def examine_text(
     Each text is given as locate takes it. So many examples of each issue are kept.
 
     Raises:
-        DragomanError: a file is missing or damaged. Lines that can't be read, and files in another form, are findings.
+        DragomanError: a file is missing, damaged, or in another form. Lines that can't be read are findings.
     """
-    texts: dict[str, _Text] = {}
-    for name, given in (("training", train), ("validation", valid), ("test", test)):
-        try:
-            if given or name == "training":
-                texts[name] = _Text(name, [locate(text, source, target) for text in given], examples, progress)
-        except FormError as error:
-            tally = Tally(0)
-            tally.add("unknown form", 1, f"{error}.")
-            return Diagnosis(tally.finish(name, 1), 0, {}, np.zeros(0, np.uint16))
+    given = {"training": train, "validation": valid, "test": test}
+    texts = {
+        name: _Text(name, [locate(text, source, target) for text in named], examples, progress)
+        for name, named in given.items()
+        if named or name == "training"
+    }
     training = texts["training"]
     usual = training.usual()
     held_out = {name: hash_text(text.blocks()) for name, text in texts.items() if name != "training"}

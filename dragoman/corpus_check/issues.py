@@ -77,7 +77,6 @@ ISSUES: dict[str, Issue] = {
     # Files
     "line counts differ": _fatal("Align the files: line N of one must translate line N of the other"),
     "no pairs": _fatal("There is no text in these files", unit="texts"),
-    "unknown form": _fatal("Nothing else was checked", unit="texts"),
     "not UTF-8": _fatal("Find out the encoding and convert the file, for example with iconv -f cp1252 -t utf-8"),
     "row without a tab": _fatal("Each row must be the source, a tab and the target", unit="rows"),
     "unreadable JSON": _fatal("Fix or remove these rows", unit="rows"),

@@ -13,17 +13,17 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
+import yaml
 from rich.console import Console
 from rich.progress import wrap_file
 from sacrebleu.dataset import DATASETS
 
 from dragoman.config import DragomanError
 from dragoman.datasets import PARTS
-from dragoman.datasets.registry import SOURCES, File, Source
 from dragoman.runtime.console import say
 from dragoman.runtime.files import appearing, checksum, make_folder, write_atomically
 from dragoman.runtime.optional_imports import import_optional
@@ -39,6 +39,40 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, E
 _TIMEOUT = 60.0  # seconds without a byte
 _HELD_OUT = 0.006  # of a table's sentences, for validation and again for testing
 _ELSEWHERE = "name another place: dragoman download … --mirror"
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a source."""
+
+    address: str
+    """Below the source's base address."""
+    sha256: str = ""
+    """Of the file; empty where it changes, or where nobody has published it."""
+    members: dict[str, str] = field(default_factory=dict)
+    """What to take out of an archive: the name of the file to write, by that of the member."""
+    columns: Sequence[str] = ()
+    """Languages of a table's first columns. It becomes training, validation and test text, named as members says."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parallel text, and what to know before using it."""
+
+    about: str
+    home: str
+    licence: str
+    base: str
+    files: Sequence[File]
+    tests: Sequence[tuple[str, str]] = ()
+    """Validation and test text that sacreBLEU fetches: name of its test set, and direction."""
+
+
+_REGISTRY = yaml.safe_load(Path(__file__).with_name("registry.yaml").read_text(encoding="utf-8"))
+SOURCES = {
+    name: Source(**text | {"files": [File(**file) for file in text["files"]]}) for name, text in _REGISTRY.items()
+}
+"""The texts of registry.yaml by name."""
 
 
 def download(name: str, out: Path, mirror: str = "") -> None:
@@ -82,8 +116,6 @@ def _receive(url: str, file: IO[bytes]) -> None:
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "dragoman", "Accept-Encoding": "identity"})
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
-            if url.startswith("https:") and not response.url.startswith("https:"):
-                raise DragomanError(f"{url}: redirects to {response.url}, which is not https; {_ELSEWHERE}")
             total = int(response.headers.get("Content-Length") or 0)
             with wrap_file(
                 response, total, console=console, transient=True, disable=not (total and console.is_terminal)
@@ -104,50 +136,37 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
     say(f"{name}: {about}")
     base = (mirror or source.base).rstrip("/")
     for file in source.files:
-        _take(file, f"{base}/{file.address}", out)
+        path = out / Path(file.address).name
+        endings = [f"-{part}.{language}" for part in PARTS for language in file.columns] or [""]
+        wanted = [out / f"{prefix}{ending}" for prefix in file.members.values() for ending in endings]
+        if wanted and all(each.is_file() for each in wanted):
+            say(f"{', '.join(map(str, wanted))}: already there")
+            continue
+        fetch(f"{base}/{file.address}", path, file.sha256)
+        try:
+            _extract(path, file, out)
+        except _BROKEN as error:
+            path.unlink()
+            raise DragomanError(
+                f"{path}: not the archive that it should be ({error}); try again, or {_ELSEWHERE}"
+            ) from None
     for test_set, direction in source.tests:
         _from_sacrebleu(f"{test_set}:{direction}", out)
-    lines = [f"{checksum(out / file.name)}  {file.name}" for file in source.files if (out / file.name).is_file()]
-    note = f"{about}\n\nSHA-256\n" + "\n".join(lines) + "\n"
-    write_atomically(out / f"{name}.txt", note.encode())
+    write_atomically(out / f"{name}.txt", f"{about}\n".encode())
 
 
-def _take(file: File, url: str, out: Path) -> None:
-    """Fetch a file and extract what is wanted, unless that was done before."""
-    wanted, archive = [out / name for name in file.written], out / file.name
-    if wanted and all(path.is_file() for path in wanted):
-        say(f"{', '.join(map(str, wanted))}: already there")
-        return
-    fetch(url, archive, file.sha256)
-    try:
-        for member, name in file.members.items():
-            with _open_member(archive, member) as content:
-                if file.columns:
-                    _divide(content, out / name, file.columns)
-                else:
-                    with appearing(out / name) as (target,):
-                        shutil.copyfileobj(content, target)
-    except _BROKEN as error:
-        archive.unlink()
-        raise DragomanError(
-            f"{archive}: not the archive that it should be ({error}); try again, or {_ELSEWHERE}"
-        ) from None
-
-
-@contextmanager
-def _open_member(path: Path, name: str) -> Iterator[IO[bytes]]:
-    """Open a file of an archive; in a zip it may lie in a folder, as some mirrors have it."""
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as zipped:
-            known = next((each for each in zipped.namelist() if f"/{each}".endswith(f"/{name}")), name)
-            with zipped.open(known) as content:
-                yield content
-        return
-    with tarfile.open(path) as archive:
-        member = archive.extractfile(name)
-        if member is None:
-            raise KeyError(name)
-        yield member
+def _extract(path: Path, file: File, out: Path) -> None:
+    """Write what is wanted of an archive: the table in a zip as parts, the files of a tar archive as they are."""
+    for member, name in file.members.items():
+        if file.columns:
+            with zipfile.ZipFile(path) as zipped:
+                # In some mirrors' archives it lies in a folder.
+                known = next((each for each in zipped.namelist() if f"/{each}".endswith(f"/{member}")), member)
+                with zipped.open(known) as table:
+                    _divide(table, out / name, file.columns)
+        else:
+            with tarfile.open(path) as archive, appearing(out / name) as (target,):
+                shutil.copyfileobj(cast("IO[bytes]", archive.extractfile(member)), target)
 
 
 def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
@@ -168,8 +187,6 @@ def _divide(table: IO[bytes], prefix: Path, languages: Sequence[str]) -> None:
             counts[PARTS[place]] += 1
             for file, cell in zip(files[place * len(cells) :], cells, strict=False):
                 file.write(f"{cell}\n".encode())
-        if not any(counts.values()):
-            raise ValueError("no line of its table is a pair")
     say(f"{prefix}-…: " + ", ".join(f"{count:,} pairs for {part}" for part, count in counts.items()))
 
 
@@ -216,14 +233,12 @@ def _from_hub(rest: str, out: Path) -> None:
     with _failing_in_a_sentence("datasets", name):
         licence = datasets.load_dataset_builder(name, more[0]).info.license or "not stated; see its page"
         say(f"{name}: by datasets\nlicence: {licence}")
-        rows = datasets.load_dataset(name, more[0], split=more[1])
-        found = (row.get("translation") for row in rows)
-        whole = (v for v in found if isinstance(v, dict) and all(isinstance(side, str) for side in v.values()))
-        if (first := next(whole, None)) is None:
-            raise DragomanError(f"{name}: no row has a column translation with a sentence for each language")
-        pairs = (tuple(row[language] for language in first) for row in chain([first], whole))
-        if left_out := len(rows) - _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), first, pairs):
-            say(f"left out: {left_out:,} rows that lack a side")
+        table = datasets.load_dataset(name, more[0], split=more[1])
+        if "translation" not in table.column_names:
+            raise DragomanError(f"{name}: has no column translation with a sentence for each language")
+        rows = (row["translation"] for row in table)
+        languages = list(table[0]["translation"])
+        _write(out / "-".join([name.rsplit("/", 1)[-1], *more]), languages, (tuple(row.values()) for row in rows))
 
 
 @contextmanager
@@ -238,14 +253,12 @@ def _failing_in_a_sentence(library: str, name: str) -> Iterator[None]:
         raise DragomanError(f"{name}: {library} could not get it ({reason}); try again") from None
 
 
-def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> int:
-    """Write PREFIX.LANGUAGE for each column, and return the number of lines; all appear when they are complete."""
-    paths, count = [Path(f"{prefix}.{language}") for language in languages], 0
+def _write(prefix: Path, languages: Iterable[str], rows: Iterable[tuple[str, ...]]) -> None:
+    """Write PREFIX.LANGUAGE for each column; all appear when they are complete."""
+    paths = [Path(f"{prefix}.{language}") for language in languages]
     make_folder(prefix.parent)
     with appearing(*paths) as files:
         for row in rows:
-            count += 1
             for file, text in zip(files, row, strict=True):
-                file.write((text.strip().replace("\n", " ") + "\n").encode())
-    say(f"{', '.join(map(str, paths))}: {count:,} lines")
-    return count
+                file.write(((text or "").strip().replace("\n", " ") + "\n").encode())
+    say(f"wrote {', '.join(map(str, paths))}")

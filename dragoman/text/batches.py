@@ -20,12 +20,10 @@ _MULTIPLE = 4  # lengths are padded to multiples, so that few shapes occur: kern
 
 
 class IdPairs(Protocol):
-    """Sentence pairs as ids, such as a TokenStore."""
+    """Sentence pairs as ids, such as a TokenStore; lengths (N,) are in subwords, EOS included."""
 
     source_lengths: NDArray[np.int64]
-    """Subwords of each source sentence, EOS included, (N,)."""
     target_lengths: NDArray[np.int64]
-    """Subwords of each target sentence, EOS included, (N,)."""
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Ids of one source sentence, EOS included."""

@@ -53,10 +53,6 @@ class Problem(NamedTuple):
 OnProblem = Callable[[Problem], None]
 
 
-class FormError(DragomanError):
-    """A whole file is in a form that is not read."""
-
-
 def refuse(problem: Problem) -> None:
     """Stop at a problem, which is what strict reading does, unless it is only a note."""
     if problem.message:
@@ -77,7 +73,7 @@ class Corpus:
         ("", ""), so that the n-th pair is always line n, and the longer of two files is cut to the length of the other.
 
         Raises:
-            DragomanError: a file is missing, damaged, or (a FormError) in another form; or as on_problem raises.
+            DragomanError: a file is missing, damaged, or in another form; or as on_problem raises.
         """
         if len(self.paths) == 2:
             return self._read_two_files(on_problem)
@@ -292,10 +288,10 @@ _NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd",
 def _require_text(start: bytes, name: str) -> None:
     """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
     if start.startswith(_NOT_TEXT):
-        raise FormError(f"{name}: compressed or a document, not text; unpack it, or save it as plain text in UTF-8")
+        raise DragomanError(f"{name}: compressed or a document, not text; unpack it, or save it as plain text in UTF-8")
     if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         encoding = "utf-32" if b"\x00\x00" in start[:4] else "utf-16"
-        raise FormError(
+        raise DragomanError(
             f"{name}: {encoding.upper()}, not UTF-8; convert the file, for example with iconv -f {encoding} -t utf-8"
         )
 
@@ -306,7 +302,7 @@ def _refuse_numbers(path: Path, rows: Sequence[Sequence[str]]) -> None:
     for number, column in enumerate(columns[:2], start=1):
         numbers = sum(cell.strip().isdecimal() for cell in column)
         if len(rows) >= _MIN_ROWS_TO_JUDGE and len(columns) > 2 and numbers >= _NUMBERS_ONLY * len(rows):
-            raise FormError(
+            raise DragomanError(
                 f"{path}: column {number} holds numbers only; the first two columns must be source and target: keep "
                 f"those, for example with cut -f 2,4"
             )

@@ -11,12 +11,10 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 from dragoman.config import EOS, DragomanError
 from dragoman.runtime.files import not_saved
 from dragoman.text.corpus import Pair
-from dragoman.text.subwords import MAX_SUBWORD_CHARACTERS, Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 _CHUNK = 20_000  # pairs encoded at a time
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
@@ -98,12 +96,7 @@ class _Side:
 
 def _checksums(folder: Path) -> dict[str, int]:
     """CRC-32 of every file, as gigabytes are checked whenever a store is opened."""
-    found = dict.fromkeys(_FILES, 0)
-    for name in _FILES:
-        with (folder / name).open("rb") as file:
-            while block := file.read(1 << 20):
-                found[name] = zlib.crc32(block, found[name])
-    return found
+    return {name: zlib.crc32(np.memmap(folder / name, mode="r").data) for name in _FILES}
 
 
 def build_store(
@@ -126,16 +119,17 @@ def build_store(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        with ExitStack() as stack:
-            files = {file: stack.enter_context((partial / file).open("wb")) for file in _FILES}
-            report = _write_pairs(pairs, vocabulary, files, dtype, max_length, progress)
+        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress)
         if not report.pairs:
             raise DragomanError(
                 f"{name}: no sentence pair is left of {report.empty + report.too_long:,}: {report.empty:,} have an "
                 f"empty side and {report.too_long:,} are longer than {max_length} subwords"
             )
-        described = asdict(report) | {"cleaned": cleaned or {}}
-        made = {"dtype": dtype.name, "report": described, "checksums": _checksums(partial)}
+        made = {
+            "dtype": dtype.name,
+            "report": asdict(replace(report, cleaned=cleaned or {})),
+            "checksums": _checksums(partial),
+        }
         (partial / "store.json").write_text(json.dumps(made))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -149,7 +143,7 @@ def build_store(
 def _write_pairs(
     pairs: Iterable[Pair],
     vocabulary: Vocabulary,
-    files: Mapping[str, IO[bytes]],
+    folder: Path,
     dtype: np.dtype[np.integer],
     max_length: int,
     progress: Callable[[int], None],
@@ -162,21 +156,22 @@ def _write_pairs(
         read += len(chunk)
         digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
         full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-        # A text that is too long however it is cut into subwords is not even encoded: it may have megabytes.
-        short = [pair for pair in full if max(map(len, pair)) <= max_length * MAX_SUBWORD_CHARACTERS]
-        sources = vocabulary.source.encode([source for source, _ in short])
-        targets = vocabulary.target.encode([target for _, target in short])
+        sources = vocabulary.source.encode([source for source, _ in full])
+        targets = vocabulary.target.encode([target for _, target in full])
+        # Some characters are encoded as nothing.
         encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
         fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
-        empty += len(chunk) - len(full) + len(short) - len(encoded)  # some characters are encoded as nothing
-        too_long += len(full) - len(short) + len(encoded) - len(fitting)
+        empty += len(chunk) - len(encoded)
+        too_long += len(encoded) - len(fitting)
         kept += len(fitting)
         for number, side in enumerate(tokens):
-            sentences = [pair[number] for pair in fitting]
-            ends = tokens[side] + np.cumsum([len(ids) + 1 for ids in sentences], dtype=np.int64)
-            files[f"{side}.ids"].write(np.array([i for ids in sentences for i in (*ids, EOS)], dtype).tobytes())
-            files[f"{side}.ends"].write(ends.tobytes())
-            tokens[side] = int(ends[-1]) if len(ends) else tokens[side]
+            sentences = [[*pair[number], EOS] for pair in fitting]
+            ends = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
+            tokens[side] += sum(map(len, sentences))
+            ids = np.fromiter(chain.from_iterable(sentences), dtype)
+            for name, content in ((f"{side}.ids", ids), (f"{side}.ends", ends)):
+                with (folder / name).open("ab") as file:
+                    file.write(content.tobytes())
         progress(read)
     return StoreReport(kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import DragomanError, TextConfig, TrainConfig, differences
+from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
@@ -26,12 +26,11 @@ from dragoman.text.subwords import Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
 _KEY = "key.json"
-_SUBWORD_SETTINGS = {f"text.{name}" for name in asdict(TextConfig()) if name not in ("max_length", "subword_dropout")}
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What cleaning says of the pairs of the training text, in the order of read_pairs."""
+    """What cleaning says of the N pairs of the training text, in the order of read_pairs."""
 
     left_out: NDArray[np.bool_]
     """Pairs that are not used; (N,)."""
@@ -81,7 +80,11 @@ def prepare_text(
             prepared = _load(config, folder)
     if prepared is None:
         if begun and changes:
-            _require_accepted(config, changes)
+            if not config.accept_changes:
+                raise DragomanError(
+                    f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose "
+                    f"another --out, continue with the changes with --accept-changes, or start again with --restart"
+                )
             report(f"preparing the text again, with the subwords that the model knows: {'; '.join(changes)}")
         if begun:
             with suppress(DragomanError):
@@ -105,20 +108,6 @@ def _validation_texts(config: TrainConfig) -> list[str]:
     return config.valid or [str(Path(config.out) / "heldout")]
 
 
-def _require_accepted(config: TrainConfig, changes: list[str]) -> None:
-    """Refuse to prepare the text of a begun run in another way, unless that can be accepted and is."""
-    if of_subwords := [change for change in changes if change.split(" ")[0] in _SUBWORD_SETTINGS]:
-        raise DragomanError(
-            f"{config.out}: the subwords of a run stay as they are ({'; '.join(of_subwords)}): leave that as it was, "
-            f"choose another --out, or start again with --restart"
-        )
-    if not config.accept_changes:
-        raise DragomanError(
-            f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose another "
-            f"--out, continue with the changes with --accept-changes, or start again with --restart"
-        )
-
-
 def _load(config: TrainConfig, folder: Path) -> PreparedText:
     pairs = read_pairs(_validation_texts(config), config.source, config.target)
     usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
@@ -137,25 +126,25 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     cleaning = clean(config, report)
     total = len(cleaning.left_out)
     held_out: list[Pair] = []
-    passed_over: list[Pair] = []
     sample_size = max(config.text.sample_lines // 2, 1)
-    pairs: Iterable[Pair] = _training_pairs(config, cleaning, held_out, passed_over)
-    sample, count = sample_pairs(pairs, sample_size, config.seed)
+    sample, count = sample_pairs(_training_pairs(config, cleaning, held_out), sample_size, config.seed)
     if not config.valid:
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):
             raise DragomanError(
                 f"{', '.join(config.train)}: too few distinct sentences to hold some out: give a validation text "
                 f"(--valid)"
             )
-        _write_held_out(config, held_out, len(passed_over), report)
+        (prefix,) = _validation_texts(config)
+        for language, side in zip((config.source, config.target), zip(*held_out, strict=True), strict=True):
+            write_atomically(Path(f"{prefix}.{language}"), "".join(f"{line}\n" for line in side).encode())
+        report(f"no --valid: held {len(held_out):,} pairs out of the training text, see {prefix}.{config.source}")
     vocabulary = vocabulary or _learn(sample, config, report)
     vocabulary.save(folder)
     report(f"encoding {total:,} pairs")
     now_and_then = NowAndThen(report)
     # A sample of everything is in order: the files need not be read again.
-    pairs = sample if count <= sample_size else _training_pairs(config, cleaning, [], [])
     build_store(
-        pairs,
+        sample if count <= sample_size else _training_pairs(config, cleaning, []),
         vocabulary,
         folder / "train",
         config.text.max_length,
@@ -168,37 +157,26 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=", ".join(texts))
 
 
-def _training_pairs(
-    config: TrainConfig, cleaning: Cleaning, held_out: list[Pair], passed_over: list[Pair]
-) -> Iterator[Pair]:
-    """Yield the pairs to train on. Without a validation text, some go into held_out, or, if unfit, into passed_over."""
+def _training_pairs(config: TrainConfig, cleaning: Cleaning, held_out: list[Pair]) -> Iterator[Pair]:
+    """Yield the pairs to train on. Without a validation text, the others of the held-out share go into held_out.
+
+    Those of that share that are unfit for it are in neither: a sentence must not be on both sides.
+    """
     share = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / len(cleaning.left_out))
     pairs = read_pairs(config.train, config.source, config.target)
     for pair, left_out, unfit in zip(pairs, cleaning.left_out, cleaning.not_for_validation, strict=True):
         if share and holds_out(pair[0], share):
-            (passed_over if unfit else held_out).append(pair)
+            held_out += [] if unfit else [pair]
         elif not left_out:
             yield pair
 
 
-def _write_held_out(config: TrainConfig, held_out: list[Pair], passed_over: int, report: Report) -> None:
-    (prefix,) = _validation_texts(config)
-    for language, side in ((config.source, 0), (config.target, 1)):
-        write_atomically(Path(f"{prefix}.{language}"), "".join(pair[side] + "\n" for pair in held_out).encode())
-    others = f" ({passed_over:,} repeated or faulty ones that go with them are in neither)" if passed_over else ""
-    report(f"no --valid: held {len(held_out):,} pairs out of the training text, see {prefix}.{config.source}{others}")
-
-
 def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabulary:
     report(f"learning subwords from {len(sample):,} pairs")
-    try:
-        vocabulary = Vocabulary.learn(([s for s, _ in sample], [t for _, t in sample]), config.text)
-    except DragomanError as error:
-        raise DragomanError(f"{', '.join(config.train)}: {error}") from None
-    for side, model in (("source", vocabulary.source), ("target", vocabulary.target)):
-        if len(model) < config.text.vocab_size and not (vocabulary.joint and side == "target"):
-            name = "text" if vocabulary.joint else f"{side} text"
-            report(f"the {name} supports only {len(model):,} of {config.text.vocab_size:,} subwords")
+    vocabulary = Vocabulary.learn(([s for s, _ in sample], [t for _, t in sample]), config.text)
+    for model in dict.fromkeys((vocabulary.source, vocabulary.target)):
+        if len(model) < config.text.vocab_size:
+            report(f"the text supports only {len(model):,} of {config.text.vocab_size:,} subwords")
     return vocabulary
 
 
@@ -241,9 +219,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _read_key(folder: Path) -> dict[str, Any] | None:
     try:
-        key = json.loads((folder / _KEY).read_text(encoding="utf-8"))
-        if any([type(fact) for fact in file] != [str, int, int, str] for file in key["files"]):
-            return None
-        return dict(key, settings=dict(key["settings"]), parts=key["parts"], subwords=key["subwords"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        key: dict[str, Any] = json.loads((folder / _KEY).read_text(encoding="utf-8"))
+        return key if key.keys() == {"settings", "parts", "files", "subwords"} else None
+    except (OSError, ValueError, AttributeError):
         return None

@@ -27,8 +27,6 @@ VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST
 """Every file that a vocabulary can have; none has all of them."""
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """The spelling of the subwords with the ids 0 to 3."""
-MAX_SUBWORD_CHARACTERS = 16
-"""Characters of the longest subwords that are learned."""
 _FIRST_LEARNED = len(SPECIALS) + 256  # after the bytes
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
@@ -39,19 +37,16 @@ class SubwordModel:
     """One SentencePiece model."""
 
     def __init__(self, serialized: bytes, name: str = "the subword model", listed: Sequence[str] | None = None) -> None:
-        """Load a serialised model.
+        """Load a serialised model; the name is for messages.
 
-        Args:
-            serialized: the SentencePiece model.
-            name: where it comes from, for messages.
-            listed: the subwords in the order of their ids, if it is not the model's own; the first four are SPECIALS.
+        The list has the subwords in the order of their ids, if that is not the model's own; it begins with SPECIALS.
         """
         try:
             if not serialized:
                 raise ValueError("empty")
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
             self._own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
-        except (RuntimeError, TypeError, ValueError):  # the last one also if a subword is not UTF-8
+        except (RuntimeError, ValueError):  # the latter if a subword is not UTF-8
             raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
         self.serialized = serialized
         self.listed = self._own if listed is None else list(listed)
@@ -107,8 +102,7 @@ class ListedModel(SubwordModel):
     """A SentencePiece model whose subwords have the ids that a list gives them, as in Marian's vocabularies.
 
     A piece that is not in the list is UNK. The list can also have characters that the model does not know, as subwords
-    of the other language. A tag at the beginning of a line, which tells a model of many languages which one to write,
-    is a single subword if the list has it.
+    of the other language, and tags, which tell a model of many languages which one to write.
     """
 
     def known_share(self) -> float:
@@ -147,43 +141,37 @@ def learn_subwords(lines: Iterable[str], config: TextConfig) -> SubwordModel:
     sample = [line for line in lines if line.strip()]
     if not sample:
         raise DragomanError("the training text has no sentences: nothing to learn subwords from")
-    size = config.vocab_size
-    while True:
-        try:
-            return SubwordModel(_train(sample, config, size))
-        except RuntimeError as error:
-            supported = re.search(r"set it to a value <= (\d+)", str(error))
-            required = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
-            if supported and int(supported[1]) < size:
-                size = int(supported[1])
-                continue
-            if required:
-                raise DragomanError(
-                    f"text.vocab_size {size} is too small for the characters of this text: use at least {required[1]}"
-                ) from None
-            raise DragomanError(f"SentencePiece could not learn subwords from this text: {error}") from None
+    return _learn(sample, config, config.vocab_size)
 
 
-def _train(sample: Sequence[str], config: TextConfig, size: int) -> bytes:
+def _learn(sample: Sequence[str], config: TextConfig, size: int) -> SubwordModel:
     output = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sample),
-        model_writer=output,
-        vocab_size=size,
-        model_type=config.subwords,
-        character_coverage=config.character_coverage,
-        normalization_rule_name=config.normalization,
-        byte_fallback=True,
-        pad_id=PAD,
-        unk_id=UNK,
-        bos_id=BOS,
-        eos_id=EOS,
-        max_sentence_length=16_384,
-        max_sentencepiece_length=MAX_SUBWORD_CHARACTERS,
-        num_threads=_LEARNING_THREADS,
-        minloglevel=2,
-    )
-    return output.getvalue()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sample),
+            model_writer=output,
+            vocab_size=size,
+            model_type=config.subwords,
+            character_coverage=config.character_coverage,
+            normalization_rule_name=config.normalization,
+            byte_fallback=True,
+            pad_id=PAD,
+            unk_id=UNK,
+            bos_id=BOS,
+            eos_id=EOS,
+            max_sentence_length=16_384,
+            max_sentencepiece_length=16,
+            num_threads=_LEARNING_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        supported = re.search(r"set it to a value <= (\d+)", str(error))
+        if supported and int(supported[1]) < size:
+            return _learn(sample, config, int(supported[1]))
+        required = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
+        reason = f"text.vocab_size must be at least {required[1]}" if required else error
+        raise DragomanError(f"SentencePiece could not learn subwords from this text: {reason}") from None
+    return SubwordModel(output.getvalue())
 
 
 @dataclass(frozen=True)
@@ -221,18 +209,16 @@ class Vocabulary:
     @staticmethod
     def load(folder: Path) -> Vocabulary:
         """Read the subword models of a model folder."""
-        joint, source, target = (folder / name for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE))
-        if joint.is_file() or not (source.is_file() or target.is_file()):
+        joint, *sides = (folder / name for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE))
+        if joint.is_file() or not any(side.is_file() for side in sides):
             model = SubwordModel(_read(joint), str(joint))
             return Vocabulary(model, model)
-        if not (folder / LIST_FILE).is_file():
-            return Vocabulary(SubwordModel(_read(source), str(source)), SubwordModel(_read(target), str(target)))
-        listed = target_listed = _read_list(folder / LIST_FILE)
-        if (folder / TARGET_LIST_FILE).is_file():
-            target_listed = _read_list(folder / TARGET_LIST_FILE)
-        return Vocabulary(
-            ListedModel(_read(source), str(source), listed), ListedModel(_read(target), str(target), target_listed)
-        )
+        lists = [folder / name for name in (LIST_FILE, TARGET_LIST_FILE) if (folder / name).is_file()]
+        if not lists:
+            return Vocabulary(*(SubwordModel(_read(side), str(side)) for side in sides))
+        listed = [_read_list(path) for path in (lists[0], lists[-1])]
+        models = (ListedModel(_read(side), str(side), own) for side, own in zip(sides, listed, strict=True))
+        return Vocabulary(*models)
 
     @staticmethod
     def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig) -> Vocabulary:
@@ -240,7 +226,7 @@ class Vocabulary:
         if config.vocabulary == "joint":
             joint = learn_subwords(chain.from_iterable(zip(*sides, strict=True)), config)
             return Vocabulary(joint, joint)
-        return Vocabulary(learn_subwords(sides[0], config), learn_subwords(sides[1], config))
+        return Vocabulary(*(learn_subwords(side, config) for side in sides))
 
 
 def _read(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from dragoman.cli.options import EvaluateConfig
 from dragoman.cli.parsing import parse
 from dragoman.cli.reproduce import read_recipe
 from dragoman.config import DragomanError, TrainConfig
-from dragoman.datasets.registry import SOURCES
+from dragoman.datasets.download import SOURCES
 from dragoman.model.transformer import Transformer
 from tests import command_calls
 from tests.command_calls import Result

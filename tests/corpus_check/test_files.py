@@ -75,22 +75,6 @@ def test_a_spreadsheet_s_quoting_is_told(clean: list[Pair], tmp_path: Path) -> N
     assert places(finding) == [("train.tsv", 12)]
 
 
-def test_a_file_that_is_no_text_is_the_one_finding(clean: list[Pair], tmp_path: Path) -> None:
-    path = save(tmp_path, clean)
-    (tmp_path / "valid.tsv").write_bytes("".join(f"{s}\t{t}\n" for s, t in clean).encode("utf-16"))
-    ids = "".join(f"{n}\t{s}\t{n}\t{t}\n" for n, (s, t) in enumerate(clean))
-    (tmp_path / "ids.tsv").write_text(ids)
-    for train, valid, text, said in (
-        (path, str(tmp_path / "valid.tsv"), "validation", "iconv -f utf-16 -t utf-8"),
-        (str(tmp_path / "ids.tsv"), path, "training", "cut -f 2,4"),
-    ):
-        diagnosis = examine(train, valid)
-        finding = only(diagnosis)
-        assert (finding.reason, finding.severity, finding.text) == ("unknown form", "error", text)
-        assert said in finding.detail
-        assert not diagnosis.usable
-
-
 def test_the_form_that_json_must_have_is_told_with_the_languages(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"en": "A sentence.", "fr": "Une phrase."}\n{"eng": "A", "fra": "B"}\n')
     finding = only(examine(str(tmp_path / "t.jsonl")))

@@ -7,10 +7,8 @@ import hashlib
 import io
 import json
 import re
-import shutil
 import sys
 import tarfile
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,8 +23,7 @@ from dragoman.cli.main import main
 from dragoman.config import DragomanError
 from dragoman.datasets import PARTS
 from dragoman.datasets import download as download_module
-from dragoman.datasets.download import download, fetch
-from dragoman.datasets.registry import SOURCES, File, Source
+from dragoman.datasets.download import SOURCES, File, Source, fetch
 from dragoman.text.corpus import read_pairs
 from tests.local_server import LocalServer, serving
 from tests.texts_at_hand import data_at_hand
@@ -115,9 +112,7 @@ def test_downloaded_text_can_be_read_for_training(
     assert home == f"from {TEXTS[name].home}"
     assert licence == f"licence: {TEXTS[name].licence}"
     assert not (tmp_path / "evil").exists()
-    note = (tmp_path / "data" / f"{name}.txt").read_text()
-    assert all(f"{file.sha256}  {file.name}\n" in note for file in TEXTS[name].files)
-    assert f"licence: {TEXTS[name].licence}" in note
+    assert f"licence: {TEXTS[name].licence}" in (tmp_path / "data" / f"{name}.txt").read_text()
 
 
 def test_a_table_is_split_by_its_sentences(
@@ -183,18 +178,6 @@ def test_unreachable_servers_and_missing_files_are_named(server: LocalServer, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_redirect_from_https_to_http_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Response(io.BytesIO):
-        url, headers = "http://example.org/b", {"Content-Length": "7"}
-
-    monkeypatch.setattr(urllib.request, "urlopen", lambda *_, timeout: Response(b"content"))
-    with pytest.raises(DragomanError, match=r"https://example\.org/a: redirects to http://example\.org/b, which is no"):
-        fetch("https://example.org/a", tmp_path / "file")
-    assert list(tmp_path.iterdir()) == []
-    fetch("http://example.org/a", tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == b"content"
-
-
 def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.files["/raw/train.en.gz"] = gz(["something else"])
     assert get(server, "flickr", tmp_path) == 1
@@ -210,10 +193,6 @@ def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys
         ("wmt", tgz({"other": ["x"]})),
         ("tatoeba", FILES["/deu-eng.zip"][:-20]),
         ("tatoeba", zipped({"fra.txt": "x"})),
-        ("tatoeba", zipped({"other-deu.txt": "x"})),
-        ("tatoeba", zipped({"deu.txt": ""})),
-        ("tatoeba", zipped({"deu.txt": "hello\nworld\n"})),
-        ("tatoeba", zipped({"deu.txt": ""}).replace(b"deu.txt", b"deu.tyt")),
     ],
 )
 def test_damaged_archives_are_removed(
@@ -222,7 +201,7 @@ def test_damaged_archives_are_removed(
     (file,) = TEXTS[name].files
     server.files[f"/{file.address}"] = content
     assert get(server, name, tmp_path) == 1
-    assert f"{file.name}: not the archive that it should be" in (told := capsys.readouterr().err)
+    assert f"{Path(file.address).name}: not the archive that it should be" in (told := capsys.readouterr().err)
     assert "try again, or name another place" in told
     assert not list(tmp_path.glob("*"))
     server.files[f"/{file.address}"] = FILES[f"/{file.address}"]
@@ -326,9 +305,7 @@ def test_failures_of_sacrebleu_are_one_sentence(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     server, _ = news
     whole, server.files["/news.tgz"] = server.files["/news.tgz"], b"other bytes"
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 1
@@ -336,13 +313,13 @@ def test_failures_of_sacrebleu_are_one_sentence(
     assert "news/full: sacreBLEU could not get it (see above); try again" in capsys.readouterr().err
     server.files["/news.tgz"] = whole
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
-    capsys.readouterr()
-    shutil.rmtree("data")
-    assert main(["download", "sacrebleu:news/ful:en-de"]) == 1
-    assert "no test set 'news/ful'; sacrebleu --list" in capsys.readouterr().err
-    assert main(["download", "sacrebleu:news/full:de-en"]) == 1
-    assert "sacreBLEU has news/full for en-de, not for 'de-en'" in capsys.readouterr().err
-    assert not Path("data").exists(), "nothing was written, so nothing was made"
+    for name, said in (
+        ("news/ful:en-de", "no test set 'news/ful'; sacrebleu --list"),
+        ("news/full:de-en", "sacreBLEU has news/full for en-de, not for 'de-en'"),
+    ):
+        assert main(["download", f"sacrebleu:{name}", "--out", str(tmp_path / "none")]) == 1
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "none").exists(), "nothing was written, so nothing was made"
 
 
 def test_a_text_with_test_sets_of_sacrebleu(
@@ -386,40 +363,14 @@ def test_a_dataset_of_the_hub(
     pairs = list(read_pairs([str(tmp_path / "data" / "sayings-default-train")], "en", "de"))
     assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
     shown = capsys.readouterr().err
-    assert shown.index("licence: not stated") < shown.index("2 lines")
+    assert shown.index("licence: not stated") < shown.index("wrote ")
     (folder / "train.jsonl").write_text('{"text": "no translation"}\n')
     assert main(["download", f"hf:{folder}:default:train", "--out", str(tmp_path / "data")]) == 1
-    assert "no row has a column translation" in capsys.readouterr().err
+    assert "has no column translation" in capsys.readouterr().err
     assert main(["download", f"hf:{tmp_path / 'none'}:default:train", "--out", str(tmp_path / "data")]) == 1
     assert "datasets could not get it" in capsys.readouterr().err
     assert main(["download", "hf:wmt14", "--out", str(tmp_path / "data")]) == 1
     assert "write hf:DATASET:CONFIG:SPLIT" in capsys.readouterr().err
-
-
-def test_rows_of_the_hub_without_both_sides_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows: list[dict[str, object]] = []
-
-    class Table(list[dict[str, object]]):
-        column_names = ("translation",)
-
-    builder = SimpleNamespace(info=SimpleNamespace(license="cc0"))
-    hub = SimpleNamespace(load_dataset_builder=lambda *_: builder, load_dataset=lambda *_, split: Table(rows))
-    monkeypatch.setattr(download_module, "import_optional", lambda *_: hub)
-    good: list[object] = [{"de": german, "en": english} for german, english in zip(GERMAN, ENGLISH, strict=True)]
-    lacking = [None, {"de": None, "en": "None"}, {"de": "Nichts", "en": None}]
-    rows += [{"translation": value} for value in [lacking[0], *good, *lacking[1:]]]
-    download("hf:some/sayings:all:train", tmp_path)
-    assert list(read_pairs([str(tmp_path / "sayings-all-train")], "en", "de")) == list(
-        zip(ENGLISH, GERMAN, strict=True)
-    )
-    assert "left out: 3 rows that lack a side" in capsys.readouterr().err
-    for value in ({"language": ["en", "de"], "translation": ["a", "b"]}, "a sentence", {"de": 1, "en": 2}, None):
-        rows[:] = [{"translation": value}] * 2
-        with pytest.raises(DragomanError, match="no row has a column translation with a sentence for each language"):
-            download("hf:some/sayings:all:train", tmp_path / "new")
-        assert not list((tmp_path / "new").glob("*"))
 
 
 # ---- the list

@@ -19,8 +19,8 @@ import torch
 from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.cli.main import VERBS, main
 from dragoman.config import ModelConfig, TextConfig
+from dragoman.datasets.download import SOURCES
 from dragoman.datasets.phrasebook import read_phrasebook
-from dragoman.datasets.registry import SOURCES
 from dragoman.figures.gallery import gallery
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary, learn_subwords

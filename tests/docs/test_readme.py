@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.main import VERBS
-from dragoman.datasets.registry import SOURCES
+from dragoman.datasets.download import SOURCES
 from tests.texts_at_hand import phrasebook
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,7 +25,6 @@ from hypothesis import strategies as st
 from dragoman.config import DragomanError
 from dragoman.text import corpus
 from dragoman.text.corpus import (
-    FormError,
     Pair,
     Problem,
     decode_lines,
@@ -298,7 +297,7 @@ def test_strict_reading_stops_at_the_first_damage_that_collecting_reports(
             message = str(error)
         try:
             pairs, problems = collect(text)
-        except FormError:
+        except DragomanError:
             assert message
             return
         damage = [problem for problem in problems if problem.message]
@@ -373,7 +372,7 @@ def test_a_file_of_another_kind_is_refused_in_both_modes(data: bytes, tmp_path: 
     path = tmp_path / "text"
     path.write_bytes(data)
     assert "compressed or a document, not text" in complaint(path)
-    with pytest.raises(FormError):
+    with pytest.raises(DragomanError):
         collect(path)
 
 

@@ -219,12 +219,3 @@ def test_a_full_disk_is_an_error_with_the_cure(vocabulary: Vocabulary, tmp_path:
         said = complaint(lambda: build_store(pairs, vocabulary, tmp_path / "store", 100))
     assert "make room and run the same command again" in said
     assert not list(tmp_path.iterdir())
-
-
-def test_a_line_of_megabytes_is_not_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    sides = WideSubwords(300)
-    monkeypatch.setattr(sides, "encode", lambda lines: seen.extend(lines) or [[5]] * len(lines))
-    store = build_store([("word " * 10**6, "short"), ("one", "eins")], Vocabulary(sides, sides), tmp_path / "s", 100)
-    assert seen == ["one", "eins"]
-    assert (store.report.pairs, store.report.too_long) == (1, 1)
