@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,6 @@ OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT
 """Facts that do not hold for a model made from this one."""
 
 _CODE = re.compile(r"[^\s/\\\"'`]+")
-_FLOATING = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class ModelFolder:
         folder = Path(folder)
         settings = _read_config(folder)
         vocabulary = Vocabulary.load(folder)
-        known: Any = settings.get("checksums")
-        for name, content in vocabulary.files().items() if isinstance(known, dict) and known else ():
-            if known.get(name) != _sha256(content):
-                raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
         try:
             config = ModelConfig(**settings["model"])
             direction = Direction(settings["source"], settings["target"], settings.get("facts", {}))
-        except (KeyError, TypeError, ConfigError) as error:
+            known = dict(settings.get("checksums") or {})
+        except (KeyError, TypeError, ValueError) as error:
             raise DragomanError(f"{folder / CONFIG_FILE}: not a usable configuration ({error})") from None
+        for name, content in vocabulary.files().items() if known else ():
+            if known.get(name) != _sha256(content):
+                raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
         sizes = (len(vocabulary.source), len(vocabulary.target))
         if sizes != (config.source_vocab_size, config.target_vocab_size):
             raise DragomanError(f"{folder}: the subword model has {sizes} subwords, {CONFIG_FILE} says otherwise")
@@ -169,11 +169,7 @@ class ModelFolder:
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:
-    """Return the model of a folder in evaluation mode.
-
-    Raises:
-        UnreadableError: memory is too small for the model.
-    """
+    """The model of a folder in evaluation mode; an UnreadableError if memory is too small for it."""
     try:
         model = Transformer(config)
     except (RuntimeError, MemoryError):
@@ -206,16 +202,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if (folder / EXPORT_FILE).is_file():
         raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
-        if any((folder / CHECKPOINTS).glob("state-*.pt")):
-            raise DragomanError(f"{folder}: has no model yet; continue its training run until it has validated once")
-        raise DragomanError(f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a training run")
+        raise DragomanError(
+            f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a run that has validated once"
+        )
     try:
         settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         kind = settings["model_type"]
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise DragomanError(f"{path}: damaged, or not a Dragoman configuration") from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration") from None
     if kind != "dragoman":
         cure = f"; import it first: dragoman import {folder} --out MODEL" if kind == "marian" else ""
         raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
@@ -279,22 +273,19 @@ def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> N
     """Put weights into a model, or leave it as it is if they do not fit; the path is for messages."""
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | weights.keys()):
-        if name not in weights:
-            problem = "is missing"
-        elif name not in own:
-            problem = "is unknown to this model"
-        elif weights[name].shape != own[name].shape:
-            problem = f"is {tuple(weights[name].shape)}, not {tuple(own[name].shape)}"
-        elif weights[name].dtype not in _FLOATING:
-            problem = f"is of {weights[name].dtype}"
-        elif not torch.isfinite(weights[name]).all():
-            problem = "has values that are no numbers"
-        else:
-            continue
-        raise DragomanError(f"{path}: the tensor {name} {problem}; copy the model again, or take an earlier one")
+        weight = weights.get(name)
+        if weight is None or name not in own or weight.shape != own[name].shape or not _is_finite(weight):
+            raise DragomanError(
+                f"{path}: the tensor {name} is missing, damaged, or of another model; copy the model again, or take an "
+                "earlier one"
+            )
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
+
+
+def _is_finite(weight: Tensor) -> bool:
+    return weight.is_floating_point() and bool(weight.float().isfinite().all())
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
@@ -340,10 +331,9 @@ def refuse_folder_for_run(config: TrainConfig) -> None:
 
 def refuse_folder_for_average(folder: Path) -> None:
     """Refuse an output folder in which an average would write over anything except an earlier average."""
-    try:
+    is_average = False
+    with suppress(DragomanError, TypeError):
         is_average = AVERAGE_FACT in _read_config(folder).get("facts", {})
-    except (DragomanError, TypeError):
-        is_average = False
     written = (*MODEL_FILES, RUN_FILE, LOCK_FILE, CHECKPOINTS)
     refuse_to_overwrite(folder, MODEL_FILES if is_average else (), written)
 

@@ -54,10 +54,8 @@ def read_description(folder: Path, verify: bool = False) -> Description:
     """What an exported folder says about itself; verify compares its files with their checksums."""
     try:
         description = _read(folder / EXPORT_FILE)
-    except FileNotFoundError:
-        raise DragomanError(f"{folder}: has no {EXPORT_FILE}; only folders that Dragoman exported work here") from None
     except _DAMAGE as error:
-        raise DragomanError(f"{folder / EXPORT_FILE}: damaged ({error}); export the model again") from None
+        raise DragomanError(f"{folder / EXPORT_FILE}: missing or damaged ({error}); export the model again") from None
     for name, expected in description.checksums.items() if verify else ():
         if not (folder / name).is_file() or checksum(folder / name) != expected:
             raise DragomanError(f"{folder / name}: missing, damaged, or of another model; export the model again")
@@ -87,8 +85,5 @@ def files_of_earlier_result(folder: Path, loaded: ModelFolder, target: str = "")
 
 
 def files_of_model(folder: Path) -> list[Path]:
-    """Everything that a model folder, exported or not, and its run may consist of; no report may replace it."""
-    names = {*RUN_FILES, EXPORT_FILE, PARITY_FILE}
-    with suppress(*_DAMAGE):
-        names |= _read(folder / EXPORT_FILE).checksums.keys()
-    return [folder / name for name in names]
+    """What a model folder, exported or not, and its run may contain that begins as a report; none may replace it."""
+    return [folder / name for name in (*RUN_FILES, EXPORT_FILE, PARITY_FILE)]

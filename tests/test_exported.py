@@ -24,10 +24,10 @@ def test_a_description_comes_back(tmp_path: Path) -> None:
     "content", [b"", b"[]", b'{"source": "en"}', b"\xff", b'{"source":"a","target":"b","facts":{},"model":{"x":1}}']
 )
 def test_a_damaged_description_is_one_sentence(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(DragomanError, match=r"has no dragoman\.json"):
+    with pytest.raises(DragomanError, match=r"dragoman\.json: missing"):
         read_description(tmp_path)
     (tmp_path / EXPORT_FILE).write_bytes(content)
-    with pytest.raises(DragomanError, match=r"dragoman\.json: damaged"):
+    with pytest.raises(DragomanError, match=r"dragoman\.json: .*damaged"):
         read_description(tmp_path)
     (tmp_path / PARITY_FILE).touch()
     assert files_of_earlier_result(tmp_path, small_model(), "onnx") == set()
@@ -57,7 +57,6 @@ def test_only_a_result_of_the_same_model_and_target_may_be_replaced(tmp_path: Pa
     for folder in (export, imported):
         (folder / PARITY_FILE).touch()
     of_export = {"model.bin", "README.md", EXPORT_FILE, PARITY_FILE}
-    assert {export / name for name in of_export} < {*files_of_model(export)}
     for same in (model, model.with_facts({"steps": 12})):
         assert files_of_earlier_result(export, same, "ctranslate2") == of_export
         assert {*MODEL_FILES, PARITY_FILE} <= files_of_earlier_result(imported, same)

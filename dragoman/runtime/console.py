@@ -44,13 +44,12 @@ def _in_lines(text: str) -> str:
     """Wrap a text to the width of the terminal, unless it has a command that people may copy."""
     if re.search(r"dragoman \w+ (?!--help)\S", text):
         return text
-    width = max(shutil.get_terminal_size().columns, 20)
-    return "\n".join(_wrap(line, width) for line in text.split("\n"))
-
-
-def _wrap(line: str, width: int) -> str:
-    indent = " " * (len(line) - len(line.lstrip(" ")))
-    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    lines = []
+    for line in text.split("\n"):
+        wrap.subsequent_indent = " " * (len(line) - len(line.lstrip(" ")))
+        lines.append(wrap.fill(line))
+    return "\n".join(lines)
 
 
 class NowAndThen:

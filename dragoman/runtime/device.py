@@ -11,7 +11,6 @@ from typing import Literal
 import torch
 
 from dragoman.config import DragomanError, require
-from dragoman.runtime.allocator import is_out_of_memory
 
 _AMPERE = 8  # NVIDIA's first generation that multiplies in bf16; those before it emulate that slowly
 _TIMED_PRODUCTS, _TIMED_SECONDS = 7, 0.2  # timing ends with whichever comes first
@@ -29,9 +28,10 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
-        if is_out_of_memory(error):
-            raise DragomanError(f"device {name!r} has no memory left: other programs are using it") from None
-        raise DragomanError(f"device {name!r} is not available here; use auto, cpu, cuda, cuda:N or mps") from None
+        reason = str(error).partition("\n")[0]
+        raise DragomanError(
+            f"device {name!r} is not available here ({reason}); use auto, cpu, cuda, cuda:N or mps"
+        ) from None
     return device
 
 

@@ -5,18 +5,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import secrets
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from dragoman.config import ConfigError, DragomanError
-
-if sys.platform != "win32":
-    import fcntl
 
 _BLOCK = 1 << 20
 _REPORT_STARTS = (b"{\n", b"| ", b"<!doctype html", b"PK\3\4")  # JSON, a table, a page; arrays and packages are zips
@@ -25,12 +20,9 @@ _REPORT_STARTS = (b"{\n", b"| ", b"<!doctype html", b"PK\3\4")  # JSON, a table,
 def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
     return digest.hexdigest()
 
 
@@ -56,8 +48,6 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
         found = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise DragomanError(f"{folder}: {error.strerror or error}; choose another --out") from None
     if lost := sorted((found if written is None else found.intersection(written)).difference(ours)):
         raise DragomanError(
             f"{folder}: already contains {' and '.join(lost[:2])}, which would be lost; choose another --out"
@@ -89,11 +79,8 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
 
 
 def _begins_as_report(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            start = file.read(16)
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror or error}") from None
+    with path.open("rb") as file:
+        start = file.read(16)
     return not start or start.startswith(_REPORT_STARTS)
 
 
@@ -153,52 +140,25 @@ def _flush(file: IO[bytes]) -> None:
     """Let a file's content reach the disk."""
     file.flush()
     os.fsync(file.fileno())
-    if sys.platform == "win32":  # which renames no open file; elsewhere an open file keeps its lock
-        file.close()
+    file.close()  # Windows renames no open file
 
 
 @contextmanager
 def _beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """A new file beside a path, with a name of its own; removed in the end unless it was renamed."""
-    _remove_leftovers(path)
-    file, partial = _open_new(path)
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        with file:
+        with partial.open("xb") as file:
             yield file, partial
     finally:
         with suppress(OSError):
             partial.unlink()
 
 
-def _open_new(path: Path) -> tuple[IO[bytes], Path]:
-    while True:
-        partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-        file = partial.open("xb")
-        if _lock(file) is not False and partial.exists():
-            return file, partial
-        file.close()  # another process took it for a leftover before it was locked
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove what killed processes left beside a file; running processes lock theirs."""
-    pattern = re.compile(re.escape(path.name) + r"\.[0-9a-f]{8}\.partial")
-    for partial in [beside for beside in path.parent.iterdir() if pattern.fullmatch(beside.name)]:
-        with suppress(OSError), partial.open("rb+") as file:
-            if _lock(file):
-                partial.unlink()
-
-
-def _lock(file: IO[bytes]) -> bool | None:
-    """Lock a file until it is closed; False if another process has locked it, None if the system can't."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-    return None
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left half written below a folder that no other process writes to."""
+    for partial in folder.rglob(f"*.{8 * '[0-9a-f]'}.partial"):
+        partial.unlink(missing_ok=True)
 
 
 def _flush_names(folder: Path) -> None:

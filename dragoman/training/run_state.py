@@ -21,7 +21,7 @@ from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
-from dragoman.runtime.files import checksum, make_folder, not_saved, settle
+from dragoman.runtime.files import checksum, make_folder, not_saved, remove_leftovers, settle
 
 _STATES_KEPT, _DIGITS = 2, 16
 _MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as an improvement
@@ -221,8 +221,10 @@ def run_lock(folder: Path) -> AbstractContextManager[object]:
     """Hold a run's folder, in a with statement; the system releases it when the process ends, for whatever reason."""
     make_folder(folder)
     try:
-        return filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_LOCK_SECONDS)
+        held = filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_LOCK_SECONDS)
     except filelock.Timeout:
         raise DragomanError(
             f"{folder}: another process is training in this folder; wait for it, stop it, or choose another --out"
         ) from None
+    remove_leftovers(folder)
+    return held

@@ -19,7 +19,6 @@ from dragoman.checkpoint import (
     read_weights,
 )
 from dragoman.config import TextConfig
-from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary
 from tests.fuzz.faults import complaint, cut, cut_header, empty, grow, zero
 
@@ -56,24 +55,27 @@ def rewrite(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        (lambda weights: weights.pop(max(weights)), "is missing"),
-        (lambda weights: weights.update(extra=torch.zeros(1)), "extra is unknown"),
-        (lambda weights: weights.update({max(weights): torch.zeros(3)}), r"(3,)"),
+        lambda weights: weights.pop(max(weights)),
+        lambda weights: weights.update({"softmaxx": torch.zeros(1)}),
+        lambda weights: weights.update({max(weights): torch.zeros(3)}),
+        lambda weights: weights.update({max(weights): weights[max(weights)].int()}),
+        lambda weights: weights[max(weights)].view(-1)[0].fill_(float("nan")),
+        lambda weights: weights[max(weights)].view(-1)[0].fill_(float("-inf")),
     ],
 )
-def test_weights_that_do_not_fit_are_named_with_their_tensor(
-    change: Callable[[dict[str, Tensor]], object], said: str, saved: Path
+def test_weights_that_do_not_fit_are_named_with_their_tensor_and_not_taken(
+    change: Callable[[dict[str, Tensor]], object], saved: Path
 ) -> None:
-    rewrite(saved / "model.safetensors", change)
-    message = complaint(lambda: ModelFolder.load(saved))
-    assert str(saved / "model.safetensors") in message
-    assert said in message
-
-
-def put_into(model: Transformer, path: Path) -> None:
-    put_weights(model, read_weights(path), path)
+    path, model = saved / "model.safetensors", model_folder(seed=2).model
+    before = {name: weight.clone() for name, weight in parameters(model).items()}
+    names = {f"tensor {max(before)} is", "tensor softmaxx is"}
+    rewrite(path, change)
+    message = complaint(lambda: put_weights(model, read_weights(path), path))
+    assert str(path) in message
+    assert any(name in message for name in names)
+    assert same(parameters(model), before)
 
 
 def test_weights_in_bf16_are_read_unless_they_claim_our_checksum(saved: Path) -> None:
@@ -84,27 +86,6 @@ def test_weights_in_bf16_are_read_unless_they_claim_our_checksum(saved: Path) ->
     assert len(fingerprint(path)) == 64
     safetensors.torch.save_file(halves, path, metadata={"sha256": fingerprint(path)})
     assert "its checksum differs" in complaint(lambda: read_weights(path))
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", ["float8_e4m3fn", "complex64", "int32"])
-def test_weights_of_a_type_that_no_model_has_are_refused(kind: str, saved: Path) -> None:
-    path = saved / "model.safetensors"
-    weights = {name: weight.to(getattr(torch, kind)) for name, weight in read_weights(path).items()}
-    safetensors.torch.save_file(weights, path)
-    assert f"is of torch.{kind}" in complaint(lambda: ModelFolder.load(saved))
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_weights_that_are_not_finite_are_refused_and_the_model_is_unchanged(value: float, saved: Path) -> None:
-    model = model_folder(seed=2).model
-    before = {name: weight.clone() for name, weight in parameters(model).items()}
-    name = max(before)
-    rewrite(saved / "model.safetensors", lambda weights: weights[name].view(-1)[0].fill_(value))
-    message = complaint(lambda: put_into(model, saved / "model.safetensors"))
-    assert str(saved / "model.safetensors") in message
-    assert name in message
-    assert same(parameters(model), before)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "sentencepiece.model"])

@@ -30,7 +30,7 @@ def test_only_files_of_an_earlier_result_are_replaced(tmp_path: Path) -> None:
         refuse_to_overwrite(out)
     with pytest.raises(DragomanError, match=r"out: already contains notes, which"):
         refuse_to_overwrite(out, ours={"config.json"})
-    with pytest.raises(DragomanError, match=r"Not a directory; choose another --out"):
+    with pytest.raises(NotADirectoryError):
         refuse_to_overwrite(out / "notes")
 
 

@@ -19,6 +19,7 @@ from dragoman.runtime.files import (
     make_folder,
     not_saved,
     prepare_reports,
+    remove_leftovers,
     write_atomically,
     write_together,
 )
@@ -157,32 +158,14 @@ def test_processes_that_write_the_same_files_leave_one_or_the_other(tmp_path: Pa
     assert all(content in {mark.encode() * 100_000 for mark in "ab"} for content in found.values())
 
 
-def test_leftovers_of_killed_processes_are_removed_and_those_of_running_ones_stay(tmp_path: Path) -> None:
-    code = "import os, sys\nfrom pathlib import Path\nfrom dragoman.runtime.files import appearing\n"
-    code += "with appearing(Path(sys.argv[1])) as (file,):\n    print('ready', flush=True)\n    input()\n"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "file")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    (tmp_path / "file.partial").write_bytes(b"of a download")
-    (tmp_path / "other.0123abcd.partial").write_bytes(b"of another file")
-    assert len(list(tmp_path.glob("file.*.partial"))) == 2
-    processes[0].kill()
-    processes[0].communicate()
-    write_atomically(tmp_path / "file", b"content")
-    assert len(list(tmp_path.glob("file.*.partial"))) == 1
-    processes[1].communicate("\n")
-    assert processes[1].returncode == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"file", "file.partial", "other.0123abcd.partial"}
-    assert (tmp_path / "file").read_bytes() == b""
+def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    gone = [tmp_path / "file.0123abcd.partial", tmp_path / "checkpoints" / "step.pt.ffffffff.partial"]
+    kept = [tmp_path / "file", tmp_path / "file.partial", tmp_path / "my.download.partial"]
+    for path in (*gone, *kept):
+        path.touch()
+    remove_leftovers(tmp_path)
+    assert {*contents(tmp_path)} == {str(path) for path in kept}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="no such modes elsewhere")
@@ -195,15 +178,6 @@ def test_new_files_have_the_mode_of_the_umask(tmp_path: Path) -> None:
         finally:
             os.umask(before)
         assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {mode}
-
-
-def test_files_are_written_where_they_can_not_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unable(*arguments: object) -> NoReturn:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", unable)
-    write_atomically(tmp_path / "file", b"content")
-    assert contents(tmp_path) == {str(tmp_path / "file"): b"content"}
 
 
 # ---- folders
