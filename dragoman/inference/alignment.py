@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from torch import Tensor
@@ -20,9 +22,6 @@ Links = list[tuple[int, int]]
 
 Unit = Literal["words", "subwords"]
 """What is aligned: words, which spaces separate, or subwords, for languages without spaces."""
-
-Units = tuple[Unit, Unit]
-"""For source and target."""
 
 NO_WORD = -1
 """The word of a subword that belongs to no word: `</s>`."""
@@ -41,13 +40,11 @@ class Alignment:
         return " ".join(f"{source}-{target}" for source, target in self.links)
 
 
-def words_of(pieces: Sequence[str], unit: Unit = "words") -> list[int]:
-    """The word, counted from 0, that each subword belongs to; with the unit "subwords", each is its own.
+def words_of(pieces: Sequence[str]) -> list[int]:
+    """The word, counted from 0, that each subword belongs to.
 
     Words are what spaces separate, several counting as one; SentencePiece marks the space before a word with "▁".
     """
-    if unit == "subwords":
-        return list(range(len(pieces)))
     words: list[int] = []
     word, spelt = 0, False
     for piece in pieces:
@@ -65,13 +62,11 @@ def split_into_words(ids: Sequence[int], subwords: SubwordModel, unit: Unit) -> 
     The unit "subwords" makes each subword its own word, spelt as SentencePiece writes it.
     """
     pieces = subwords.pieces(ids[:-1])
-    places = words_of(pieces, unit)
     if unit == "subwords":
-        return [*places, NO_WORD], pieces
-    words: list[list[int]] = [[] for _ in range(max(places, default=NO_WORD) + 1)]
-    for token, place in zip(ids[:-1], places, strict=True):
-        words[place].append(token)
-    return [*places, NO_WORD], subwords.decode(words)
+        return [*range(len(pieces)), NO_WORD], pieces
+    places = words_of(pieces)
+    words = groupby(zip(places, ids[:-1], strict=True), key=itemgetter(0))
+    return [*places, NO_WORD], subwords.decode([[token for _, token in word] for _, word in words])
 
 
 def unit_of(language: str) -> Unit:
@@ -115,7 +110,7 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
 
 
 def align_sentences(
-    weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: Units
+    weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: tuple[Unit, Unit]
 ) -> Alignment:
     """The alignment of one sentence pair, ids that end with EOS, from cross-attention (H, T, S)."""
     source_words, source_shown = split_into_words(source, vocabulary.source, units[0])
@@ -123,36 +118,26 @@ def align_sentences(
     return Alignment(align(weights, source_words, target_words), source_shown, target_shown)
 
 
-def join_alignments(
-    parts: Sequence[Part], alignments: Sequence[Alignment], units: Units, target_spaced: bool, tagged: bool = False
-) -> Alignment:
-    """The alignment of a whole line from those of its parts; a word that was cut becomes one word again.
+def join_alignments(parts: Sequence[Part], alignments: Sequence[Alignment], unit: Unit, tagged: bool) -> Alignment:
+    """The alignment of a whole line from those of its parts; a source word that was cut becomes one word again.
 
     Args:
         parts: of the line, in order.
         alignments: of each part.
-        units: what is linked.
-        target_spaced: whether a space stands between the translations of two parts.
+        unit: what is linked on the source side.
         tagged: whether every part begins with the line's tag, which counts once.
     """
-    links: dict[tuple[int, int], None] = {}
+    links: Links = []
     source: list[str] = []
     target: list[str] = []
     spaced = True
     for part, alignment in zip(parts, alignments, strict=True):
-        repeated = tagged and bool(source)  # words at the beginning that are left out
-        spaced = spaced or part.source[:1].isspace() or units[0] == "subwords"
-        sources_before = _append(source, alignment.source[repeated:], spaced) - repeated
-        targets_before = _append(target, alignment.target, target_spaced or units[1] == "subwords")
-        links |= {(s + sources_before, t + targets_before): None for s, t in alignment.links if s >= repeated}
+        repeated = tagged and bool(source)
+        words = alignment.source[repeated:]
+        if words and not (spaced or part.source[:1].isspace() or unit == "subwords"):
+            words[0] = source.pop() + words[0]
+        links += [(s - repeated + len(source), t + len(target)) for s, t in alignment.links if s >= repeated]
+        source += words
+        target += alignment.target
         spaced = part.source[-1:].isspace()
-    return Alignment(list(links), source, target)
-
-
-def _append(words: list[str], more: Sequence[str], spaced: bool) -> int:
-    """Append a part's words, joining the first one to the last one without a space; returns the place of the first."""
-    joined = bool(words and more and not spaced)
-    if joined:
-        words[-1] += more[0]
-    words += more[joined:]
-    return len(words) - len(more)
+    return Alignment(links, source, target)

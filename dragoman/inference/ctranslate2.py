@@ -13,9 +13,9 @@ import torch
 from dragoman.checkpoint import Direction
 from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
 from dragoman.exported import read_description
+from dragoman.inference.batching import available_cores
 from dragoman.inference.rules import length_limits, length_penalty
 from dragoman.inference.search import Hypothesis
-from dragoman.inference.workers import available_cores
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, Vocabulary
 

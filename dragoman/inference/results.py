@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from operator import itemgetter
 
 from dragoman.inference.rules import length_penalty
+from dragoman.inference.segmentation import Segment
 
 
 @dataclass(frozen=True)
@@ -58,53 +59,38 @@ class PairScore:
         return self.log_prob / length_penalty(self.num_tokens, alpha)
 
 
-def join_translations(
-    sources: Sequence[str], translations: Sequence[Translation], separator: str, n_best: int, left_out: int = 0
-) -> Translation:
-    """The translation of a line from those of its parts, with the n best combinations of the parts' candidates.
+def join_translations(found: Sequence[tuple[Segment, list[Translation]]], separator: str, n_best: int) -> Translation:
+    """The translation of a line from what was found for each segment, best first, with the n best combinations.
 
     The separator stands between translations that are not empty.
     """
-    candidates = [translation.candidates for translation in translations]
+    segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
     joined = []
     for choice in best_combinations([[candidate.score for candidate in of_part] for of_part in candidates], n_best):
         chosen = [of_part[i] for of_part, i in zip(candidates, choice, strict=True)]
         joined.append(
             Translation(
                 text=separator.join(part.text for part in chosen if part.text),
-                log_prob=sum(part.log_prob for part in chosen),
-                score=sum(part.score for part in chosen),
+                log_prob=sum((part.log_prob for part in chosen), 0.0),
+                score=sum((part.score for part in chosen), 0.0),
                 subwords=[subword for part in chosen for subword in part.subwords],
-                parts=[Part(source, part.subwords) for source, part in zip(sources, chosen, strict=True)],
-                left_out=left_out,
+                parts=[
+                    Part(one.source, part.subwords) for one, part in zip(segments, chosen, strict=True) if one.source
+                ],
+                left_out=sum(segment.left_out for segment in segments),
             )
         )
     return replace(joined[0], alternatives=joined[1:])
 
 
-def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[list[int]]:
+def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[tuple[int, ...]]:
     """The combinations of one candidate from each part with the greatest sums of scores, greatest first.
 
     Exact: the beginning of one of the n best combinations is among the n best beginnings. Of equal sums the one with
-    the earlier candidates comes first.
-
-    Returns:
-        For each combination the place of every part's candidate; fewer than count if there are no more.
+    the better beginning comes first. The result is fewer than count if there are no more.
     """
-    # (-sum of scores, rank among the beginnings, last candidate, beginning before it): compared in this order.
-    beginnings: list[tuple[float, int, int, Any]] = [(0.0, 0, 0, None)]
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # -sum of scores, place of each part's candidate
     for of_part in scores:
-        longer = (
-            (before[0] - score, rank, candidate, before)
-            for rank, before in enumerate(beginnings)
-            for candidate, score in enumerate(of_part)
-        )
-        beginnings = heapq.nsmallest(count, longer)
-    combinations = []
-    for beginning in beginnings:
-        candidates = []
-        while beginning[3] is not None:
-            candidates.append(beginning[2])
-            beginning = beginning[3]
-        combinations.append(candidates[::-1])
-    return combinations
+        longer = ((loss - score, (*choice, i)) for loss, choice in best for i, score in enumerate(of_part))
+        best = heapq.nsmallest(count, longer, key=itemgetter(0))
+    return [choice for _, choice in best]

@@ -1,14 +1,13 @@
 """Raw lines in, translations out: a model folder at work.
 
-The way of a line: `Translator.translate` has segmentation make segments of ids, batching run `Engine.search` over them,
-perhaps in the processes of `workers`, and results join the translations of segments to those of lines.
+Segmentation makes segments of ids from lines, batching runs an engine's search over them, in several processes if asked
+to, and results join the translations of segments to those of lines.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
@@ -25,13 +24,12 @@ from dragoman.inference.alignment import (
     join_alignments,
     unit_of,
 )
-from dragoman.inference.batching import FORCE_CURE, in_batches, log_probs_in_batches
+from dragoman.inference.batching import FORCE_CURE, Workers, in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.segmentation import LineEncoder, Segment
-from dragoman.inference.workers import Workers
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.device import choose_device
 from dragoman.text.languages import has_spaces
@@ -77,13 +75,6 @@ class Translator:
         self.target = LineEncoder(vocabulary.target, engine.config.max_length)
 
     @classmethod
-    def using(cls, engine: CTranslate2Engine, vocabulary: Vocabulary, direction: Direction) -> Translator:
-        """A translator over an exported model: everything except align works."""
-        translator = cls.__new__(cls)
-        translator._set_up(engine, vocabulary, direction, Workers(engine.search))
-        return translator
-
-    @classmethod
     def load(
         cls,
         folder: Path | str,
@@ -105,7 +96,10 @@ class Translator:
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
         if choose_engine(Path(folder), engine) == "ctranslate2":
-            return cls.using(*load_exported(Path(folder), device, workers))
+            exported, vocabulary, direction = load_exported(Path(folder), device, workers)
+            translator = cls.__new__(cls)
+            translator._set_up(exported, vocabulary, direction, Workers(exported.search))
+            return translator
         workers = workers or torch.get_num_threads()
         return cls(ModelFolder.load(folder), device, autocast, workers if device.type == "cpu" else 1)
 
@@ -177,28 +171,16 @@ class Translator:
             _SEARCH_CURE,
             count,
         )
-        of_lines: list[list[tuple[Segment, Translation]]] = [[] for _ in lines]
+        of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, hypotheses in zip(segments, found, strict=True):
-            of_lines[segment.line].append((segment, self._to_translation(hypotheses)))
-        return [self._join(of_line, config.n_best) for of_line in of_lines]
-
-    def _to_translation(self, hypotheses: list[Hypothesis]) -> Translation:
-        texts = self.vocabulary.target.decode([h.tokens for h in hypotheses])
-        best, *others = (
-            Translation(text, h.log_prob, h.score, h.tokens) for text, h in zip(texts, hypotheses, strict=True)
-        )
-        return replace(best, alternatives=others)
-
-    def _join(self, found: Sequence[tuple[Segment, Translation]], n_best: int) -> Translation:
-        """The translation of a line from those of its segments."""
-        if not found:
-            return Translation("")
-        segments, translations = [segment for segment, _ in found], [translation for _, translation in found]
-        if not segments[0].source:
-            return translations[0]
+            texts = self.vocabulary.target.decode([one.tokens for one in hypotheses])
+            candidates = [
+                Translation(text, one.log_prob, one.score, one.tokens)
+                for text, one in zip(texts, hypotheses, strict=True)
+            ]
+            of_lines[segment.line].append((segment, candidates))
         separator = " " if has_spaces(self.direction.target) else ""
-        sources = [segment.source for segment in segments]
-        return join_translations(sources, translations, separator, n_best, segments[-1].left_out)
+        return [join_translations(of_line, separator, config.n_best) for of_line in of_lines]
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
@@ -228,8 +210,15 @@ class Translator:
         name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         _refuse_str(sources, translations)
-        found = self._with_subwords(translations)
-        parts_of = [t.parts or [Part(source, t.subwords)] for source, t in zip(sources, found, strict=True)]
+        found = [Translation(one) if isinstance(one, str) else one for one in translations]
+        given = self.target.encode(
+            ["" if one.subwords or one.parts else one.text for one in found],
+            [f"target line {n:,}" for n in range(1, len(found) + 1)],
+        )
+        parts_of = [
+            one.parts or [Part(source, one.subwords or ids[:-1])]
+            for source, one, ids in zip(sources, found, given, strict=True)
+        ]
         parts = [part for of_line in parts_of for part in of_line]
         names = [f"source line {n:,}" for n, of_line in enumerate(parts_of, start=1) for _ in of_line]
         encoded = self.source.encode([part.source for part in parts], names)
@@ -244,20 +233,11 @@ class Translator:
 
         lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
         alignments = iter(in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
-        spaced, split_tag = has_spaces(self.direction.target), self.vocabulary.source.split_tag
+        split_tag = self.vocabulary.source.split_tag
         return [
-            join_alignments(t.parts, list(islice(alignments, len(t.parts))), units, spaced, bool(split_tag(source)[0]))
-            if t.parts
-            else next(alignments)
-            for source, t in zip(sources, found, strict=True)
+            join_alignments(of_line, list(islice(alignments, len(of_line))), units[0], bool(split_tag(source)[0]))
+            for source, of_line in zip(sources, parts_of, strict=True)
         ]
-
-    def _with_subwords(self, translations: Sequence[Translation | str]) -> list[Translation]:
-        """Translations with their subwords: given ones are cut into subwords, found ones are left as they are."""
-        found = [Translation(one) if isinstance(one, str) else one for one in translations]
-        given = ["" if one.subwords or one.parts else one.text for one in found]
-        encoded = self.target.encode(given, [f"target line {i:,}" for i in range(1, len(given) + 1)])
-        return [replace(t, subwords=ids[:-1]) if len(ids) > 1 else t for t, ids in zip(found, encoded, strict=True)]
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""

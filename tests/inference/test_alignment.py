@@ -22,7 +22,6 @@ def test_a_word_begins_at_the_mark_and_takes_in_what_continues_it() -> None:
     assert words_of(["▁", "▁a", "▁", "▁", "b", "▁c"]) == [0, 0, 1, 1, 1, 2]
     assert words_of(["▁a", "▁", "▁"]) == [0, 0, 0]
     assert words_of(["▁"]) == [0]
-    assert words_of(["▁the", "▁dog", "house"], "subwords") == [0, 1, 2]
 
 
 def test_links_are_read_at_the_prediction_summed_over_the_source_and_averaged_over_the_target() -> None:

@@ -170,7 +170,7 @@ def test_empty_long_and_strange_lines_are_handled_alike(folder: Path) -> None:
 
 
 def test_workers_change_nothing(folder: Path) -> None:
-    alone, several = (Translator.using(*load_exported(folder, CPU, count)) for count in (1, 3))
+    alone, several = (Translator.load(folder, workers=count) for count in (1, 3))
     assert [t.text for t in alone.translate(LINES)] == [t.text for t in several.translate(LINES)]
 
 
@@ -194,7 +194,7 @@ def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
 def test_ctranslate2_gets_a_few_batches_at_a_time(folder: Path) -> None:
     """It can't be interrupted before it has done what it was given."""
     lines, done = LINES * 150, list[int]()
-    translator = Translator.using(*load_exported(folder, CPU, workers=1))
+    translator = Translator.load(folder)
     found = translator.translate(lines, SearchConfig(beam=1), done.append)
     assert sum(done) == len(lines)
     assert len(done) > 3

@@ -104,7 +104,7 @@ def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer
         _, maps = forced(translator, line, translation.subwords)
         source = translator.vocabulary.source.pieces(translator.vocabulary.source.encode([line])[0])
         target = translator.vocabulary.target.pieces(translation.subwords)
-        words = [[*words_of(pieces, unit), NO_WORD] for pieces in (source, target)]
+        words = [[*(words_of(p) if unit == "words" else range(len(p))), NO_WORD] for p in (source, target)]
         assert alignment.links == align(maps[f"decoder.{layer - 1}.cross_attention"][0], words[0], words[1])
         expected = (source, target) if unit == "subwords" else (line.split(" "), None)
         assert alignment.source == expected[0]

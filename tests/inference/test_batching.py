@@ -20,10 +20,9 @@ import pytest
 import torch
 
 from dragoman.config import ConfigError, DragomanError, SearchConfig
-from dragoman.inference import workers as workers_module
-from dragoman.inference.batching import in_batches
+from dragoman.inference import batching
+from dragoman.inference.batching import Workers, in_batches
 from dragoman.inference.translator import Translator
-from dragoman.inference.workers import Workers
 from tests.inference.small_translators import LINES, SENTENCES, WORDS, build, close, texts, with_facts
 
 LENGTHS = [3, 9, 4, 12, 5, 5, 8, 1, 2, 7]
@@ -38,7 +37,7 @@ needs_fork = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on
 
 @pytest.fixture(autouse=True)
 def _three_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "available_cores", lambda: 3)
+    monkeypatch.setattr(batching, "available_cores", lambda: 3)
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +166,7 @@ def test_for_one_worker_or_one_batch_no_process_is_started(lengths: list[int], w
 
 
 def test_on_systems_other_than_linux_no_process_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers_module, "sys", SimpleNamespace(platform="darwin"))
+    monkeypatch.setattr(batching, "sys", SimpleNamespace(platform="darwin"))
     assert {process for process, _ in run(who, LENGTHS, 24, workers=2)} == {os.getpid()}
 
 
@@ -215,16 +214,16 @@ def test_they_have_ended_as_soon_as_nobody_has_them_any_more() -> None:
 
 ENDLESS = """
 import os, sys, time
-from dragoman.inference import workers
-from dragoman.inference.batching import in_batches
+from dragoman.inference import batching
+from dragoman.inference.batching import Workers, in_batches
 
 def compute(batch):
     os.write(1, b"%d\\n" % os.getpid())
     time.sleep(float(sys.argv[1]))
     return batch
 
-workers.available_cores = lambda: 2
-in_batches(workers.Workers(compute, 2), lambda batch: (batch,), [5] * 1000, 5, "")
+batching.available_cores = lambda: 2
+in_batches(Workers(compute, 2), lambda batch: (batch,), [5] * 1000, 5, "")
 """
 
 
