@@ -143,17 +143,14 @@ class Translator:
         more subwords than the model takes (max_length), and left_out of the translation says how much. "error" refuses
         such a line. These two translate lines as they are that are only longer than any in training.
 
-        Args:
-            lines: any number of lines of raw text.
-            config: beam, length penalty, n-best, …
-            progress: called with the number of lines that have been finished since the last call.
-            first_line: number of the first line; messages count from it.
+        progress is called with the number of lines that have been finished since the last call; messages count lines
+        from first_line.
 
         Raises:
-            DragomanError: a line is longer than the model takes and config.long is "error", or a line does not fit in
-                memory.
+            DragomanError: a line is longer than the model takes and config.long is "error", or does not fit in memory.
         """
-        _refuse_str(lines)
+        if isinstance(lines, str):  # its letters would be taken for lines
+            raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
         segments = list(self.source.segments(lines, config.long, self.longest_source, first_line))
         waiting = Counter(segment.line for segment in segments)
@@ -171,13 +168,10 @@ class Translator:
             _SEARCH_CURE,
             count,
         )
+        texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, hypotheses in zip(segments, found, strict=True):
-            texts = self.vocabulary.target.decode([one.tokens for one in hypotheses])
-            candidates = [
-                Translation(text, one.log_prob, one.score, one.tokens)
-                for text, one in zip(texts, hypotheses, strict=True)
-            ]
+            candidates = [Translation(next(texts), one.log_prob, one.score, one.tokens) for one in hypotheses]
             of_lines[segment.line].append((segment, candidates))
         separator = " " if has_spaces(self.direction.target) else ""
         return [join_translations(of_line, separator, config.n_best) for of_line in of_lines]
@@ -207,9 +201,8 @@ class Translator:
             layer: the decoder layer to read, from 1; 0 for the one that `alignment_layer` recommends.
             unit: words, which spaces separate, or subwords; auto is for each side what `unit_of` says.
         """
-        name, engine = f"decoder.{self.aligning_layer(layer)}.cross_attention", self.torch_engine
+        layer = self.aligning_layer(layer)
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
-        _refuse_str(sources, translations)
         found = [Translation(one) if isinstance(one, str) else one for one in translations]
         given = self.target.encode(
             ["" if one.subwords or one.parts else one.text for one in found],
@@ -219,25 +212,30 @@ class Translator:
             one.parts or [Part(source, one.subwords or ids[:-1])]
             for source, one, ids in zip(sources, found, given, strict=True)
         ]
-        parts = [part for of_line in parts_of for part in of_line]
-        names = [f"source line {n:,}" for n, of_line in enumerate(parts_of, start=1) for _ in of_line]
-        encoded = self.source.encode([part.source for part in parts], names)
+        names = [f"source line {n:,}" for n, parts in enumerate(parts_of, start=1) for _ in parts]
+        alignments = iter(self._align([part for parts in parts_of for part in parts], names, layer, units))
+        split_tag = self.vocabulary.source.split_tag
+        return [
+            join_alignments(parts, list(islice(alignments, len(parts))), units[0], bool(split_tag(source)[0]))
+            for source, parts in zip(sources, parts_of, strict=True)
+        ]
+
+    def _align(
+        self, parts: Sequence[Part], names: Sequence[str], layer: int, units: tuple[Unit, Unit]
+    ) -> list[Alignment]:
+        """The alignment of each part by itself; names are what messages call the parts."""
+        engine, sources = self.torch_engine, self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
-            maps = engine.attention([encoded[i] for i in batch], [targets[i] for i in batch])
+            maps = engine.attention([sources[i] for i in batch], [targets[i] for i in batch])
             return [
-                align_sentences(weights, encoded[i], targets[i], self.vocabulary, units)
-                for weights, i in zip(maps[name].cpu(), batch, strict=True)
+                align_sentences(weights, sources[i], targets[i], self.vocabulary, units)
+                for weights, i in zip(maps[f"decoder.{layer}.cross_attention"].cpu(), batch, strict=True)
             ]
 
-        lengths = [max(len(s), len(t)) for s, t in zip(encoded, targets, strict=True)]
-        alignments = iter(in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE))
-        split_tag = self.vocabulary.source.split_tag
-        return [
-            join_alignments(of_line, list(islice(alignments, len(of_line))), units[0], bool(split_tag(source)[0]))
-            for source, of_line in zip(sources, parts_of, strict=True)
-        ]
+        lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+        return in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE)
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""
@@ -245,9 +243,3 @@ class Translator:
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
-
-
-def _refuse_str(*lists: object) -> None:
-    """Raise TypeError for a str in place of a list, whose letters would be taken for lines."""
-    if any(isinstance(one, str) for one in lists):
-        raise TypeError("a str where a list belongs: put it into brackets")

@@ -171,8 +171,6 @@ def test_a_line_in_place_of_a_list_is_refused() -> None:
     translator = build()
     with pytest.raises(TypeError):
         translator.translate(LINES[3])
-    with pytest.raises(TypeError):
-        translator.align(LINES[3], [Translation("a")])
 
 
 def test_given_translations_are_aligned_like_found_ones() -> None:
