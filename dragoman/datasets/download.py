@@ -78,8 +78,8 @@ SOURCES = {
 def download(name: str, out: Path, mirror: str = "") -> None:
     """Download a text into a folder and say where it is from, and under which licence.
 
-    The name is one of the registry, or the prefix of one of LIBRARIES and the name by which that knows the text. A text
-    of the registry can be fetched from another address, the mirror.
+    The name is one of SOURCES, which can also be fetched from another address, the mirror; or the prefix of one of
+    LIBRARIES and the name by which that knows the text.
     """
     library, colon, rest = name.partition(":")
     if name in SOURCES:

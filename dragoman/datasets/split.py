@@ -12,8 +12,6 @@ from dragoman.datasets import PARTS
 from dragoman.runtime.files import appearing, make_folder, refuse_to_overwrite
 from dragoman.text.corpus import Pair, holds_out, read_pairs
 
-_LARGEST_SHARE = 0.1  # of the pairs, for validation and again for testing
-
 
 def split(texts: Sequence[str], source: str, target: str, out: Path, pairs: int = 1000) -> Counter[str]:
     """Write the three parts into a folder; return how many pairs each has, and how many were left out for what reason.
@@ -32,7 +30,7 @@ def split(texts: Sequence[str], source: str, target: str, out: Path, pairs: int 
         return ((one.strip(), other.strip()) for one, other in read_pairs(texts, source, target))
 
     name, total = ", ".join(texts), sum(1 for _ in read())
-    wanted = min(pairs, int(total * _LARGEST_SHARE))
+    wanted = min(pairs, total // 10)
     if not wanted:
         raise DragomanError(f"{name}: {total:,} pairs are too few to hold some of them out")
     counts: Counter[str] = Counter()
@@ -78,8 +76,7 @@ def _placed_by_source(pairs: Iterator[Pair], share: float) -> Iterator[tuple[str
 def _fold(sentence: str) -> str:
     """A sentence's letters with their marks and digits, in lower case and normal form C; unchanged if it has none.
 
-    Digits count: otherwise "Room 12" and its like would be one sentence, and too large a share of the text.
-    Marks count because vowel signs are marks: without them many words of Indic scripts and Thai would be the same.
+    Digits tell "Room 12" and its like apart; marks are vowel signs in Indic scripts and Thai.
     """
     folded = unicodedata.normalize("NFC", sentence).casefold()
     return "".join(c for c in folded if c.isalnum() or unicodedata.category(c).startswith("M")) or sentence

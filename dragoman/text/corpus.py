@@ -12,7 +12,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -25,11 +25,8 @@ from dragoman.config import DragomanError
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
-_BOM = "\ufeff"
 _NO_LINE = "\n"  # stands for a line beyond the end of a file, as no line contains a line feed
 _FIRST_ROWS = 100  # rows of a table that show what its columns hold
-_MIN_ROWS_TO_JUDGE = 20
-_NUMBERS_ONLY = 0.95  # share of the first rows, as there may be a line of headings
 
 
 class Problem(NamedTuple):
@@ -71,9 +68,7 @@ class Corpus:
 
         Strict reading stops at the first problem. With another on_problem it goes on: a pair that can't be read is
         ("", ""), so that the n-th pair is always line n, and the longer of two files is cut to the length of the other.
-
-        Raises:
-            DragomanError: a file is missing, damaged, or in another form; or as on_problem raises.
+        A file that is missing, damaged, or in another form is a DragomanError in any case.
         """
         if len(self.paths) == 2:
             return self._read_two_files(on_problem)
@@ -93,8 +88,13 @@ class Corpus:
         lines = _read_file(path, on_problem)
         first = list(islice(lines, _FIRST_ROWS))
         rows = [line.split("\t") for line in first if line is not None]
-        _refuse_numbers(path, rows)
         usual = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
+        numbers = sum(row[0].strip().isdecimal() for row in rows)
+        if usual > 2 and len(rows) >= 20 and numbers >= 0.95 * len(rows):  # one line of headings, perhaps
+            raise DragomanError(
+                f"{path}: the first column holds numbers only; the first two must be source and target: keep those, "
+                f"for example with cut -f 2,4"
+            )
         enclosed = [number for number, line in enumerate(first, start=1) if line and _ENCLOSED_ROW.fullmatch(line)]
         all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
@@ -108,7 +108,10 @@ class Corpus:
                 on_problem(Problem("spreadsheet quoting", str(path), number))
             columns = line.split("\t")
             if len(columns) < 2:
-                message = f"{path}, line {number}: {_NO_TAB}"
+                message = (
+                    f"{path}, line {number}: no tab; each line of a TSV is the source, a tab and the target (for two "
+                    f"files, give a prefix or SOURCE_FILE,TARGET_FILE)"
+                )
                 on_problem(Problem("row without a tab", str(path), number, message, text=line))
                 yield "", ""
                 continue
@@ -206,7 +209,7 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
             on_problem(Problem("not UTF-8", name, number, message, remark))
             yield None
             continue
-        yield line if number > 1 else line.removeprefix(_BOM)
+        yield line if number > 1 else line.removeprefix("\ufeff")
 
 
 # ---- two files of different length
@@ -244,11 +247,6 @@ def _find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> 
 
 # ---- rows of tables and JSON
 
-_NO_TAB = (
-    "no tab; each line of a TSV is the source, a tab and the target "
-    "(for two files, give a prefix or SOURCE_FILE,TARGET_FILE)"
-)
-
 
 def json_form(languages: tuple[str, str]) -> str:
     """How a line of JSONL must look."""
@@ -263,15 +261,12 @@ def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
     """
     try:
         row = json.loads(line)
-        inner = row.get("translation")
-        translation = inner if isinstance(inner, dict) else row
-        source, target = translation[languages[0]], translation[languages[1]]
-        if not (isinstance(source, str) and isinstance(target, str)):
-            return None
+        row = row.get("translation", row)
+        source, target = (row[language].replace("\n", " ") for language in languages)
         (source + target).encode()  # JSON can spell half a surrogate pair
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return source.replace("\n", " "), target.replace("\n", " ")
+    return source, target
 
 
 # A cell in quotes, and in it pairs of doubled ones: what two people say may be "Where to?""Home.".
@@ -289,20 +284,5 @@ def _require_text(start: bytes, name: str) -> None:
     """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
     if start.startswith(_NOT_TEXT):
         raise DragomanError(f"{name}: compressed or a document, not text; unpack it, or save it as plain text in UTF-8")
-    if start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
-        encoding = "utf-32" if b"\x00\x00" in start[:4] else "utf-16"
-        raise DragomanError(
-            f"{name}: {encoding.upper()}, not UTF-8; convert the file, for example with iconv -f {encoding} -t utf-8"
-        )
-
-
-def _refuse_numbers(path: Path, rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a table of three columns or more whose first rows have numbers for sentences, such as Tatoeba's."""
-    columns = list(zip(*rows, strict=False))  # as many as the shortest row has
-    for number, column in enumerate(columns[:2], start=1):
-        numbers = sum(cell.strip().isdecimal() for cell in column)
-        if len(rows) >= _MIN_ROWS_TO_JUDGE and len(columns) > 2 and numbers >= _NUMBERS_ONLY * len(rows):
-            raise DragomanError(
-                f"{path}: column {number} holds numbers only; the first two columns must be source and target: keep "
-                f"those, for example with cut -f 2,4"
-            )
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DragomanError(f"{name}: UTF-16, not UTF-8; convert the file, for example with iconv -f utf-16 -t utf-8")

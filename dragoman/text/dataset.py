@@ -12,7 +12,7 @@ import random
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 
@@ -57,41 +57,31 @@ class TokenStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open a store."""
         try:
             made = json.loads((folder / "store.json").read_text())
             self.report = StoreReport(**made["report"])
             if made["checksums"] != _checksums(folder):
                 raise ValueError("damaged")
-            self._source, self._target = (_Side(folder, name, np.dtype(made["dtype"])) for name in ("source", "target"))
+            self._ids = [np.memmap(folder / f"{side}.ids", made["dtype"], "r") for side in ("source", "target")]
+            self._ends = [np.fromfile(folder / f"{side}.ends", np.int64) for side in ("source", "target")]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise DragomanError(f"{folder}: not a complete token store; delete it and it will be made again") from None
-        self.source_lengths = self._source.lengths
-        self.target_lengths = self._target.lengths
+        self.source_lengths, self.target_lengths = (np.diff(ends, prepend=0) for ends in self._ends)
 
     def __len__(self) -> int:
         return self.report.pairs
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Ids of one source sentence, EOS included."""
-        return self._source[index]
+        return self._sentence(0, index)
 
     def target(self, index: int) -> NDArray[np.integer]:
         """Ids of one target sentence, EOS included, BOS not."""
-        return self._target[index]
+        return self._sentence(1, index)
 
-
-class _Side:
-    """The sentences of one language: their ids, which stay on the disk, and where each ends."""
-
-    def __init__(self, folder: Path, name: str, dtype: np.dtype[np.integer]) -> None:
-        self._ends = np.fromfile(folder / f"{name}.ends", dtype=np.int64)
-        self._ids = np.memmap(folder / f"{name}.ids", dtype=dtype, mode="r")
-        self.lengths: NDArray[np.int64] = np.diff(self._ends, prepend=0)
-
-    def __getitem__(self, index: int) -> NDArray[np.integer]:
-        end = self._ends[index]
-        return self._ids[end - self.lengths[index] : end]
+    def _sentence(self, side: int, index: int) -> NDArray[np.integer]:
+        ends = self._ends[side]
+        return self._ids[side][ends[index - 1] if index else 0 : ends[index]]
 
 
 def _checksums(folder: Path) -> dict[str, int]:
@@ -125,11 +115,8 @@ def build_store(
                 f"{name}: no sentence pair is left of {report.empty + report.too_long:,}: {report.empty:,} have an "
                 f"empty side and {report.too_long:,} are longer than {max_length} subwords"
             )
-        made = {
-            "dtype": dtype.name,
-            "report": asdict(replace(report, cleaned=cleaned or {})),
-            "checksums": _checksums(partial),
-        }
+        described = asdict(report) | {"cleaned": cleaned or {}}
+        made = {"dtype": dtype.name, "report": described, "checksums": _checksums(partial)}
         (partial / "store.json").write_text(json.dumps(made))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)

@@ -64,12 +64,8 @@ def prepare_text(
 ) -> PreparedText:
     """Clean the text of a run, learn subwords and encode it; or take what was prepared from the same text before.
 
-    Args:
-        config: the run; files appear under its out folder, each complete or not at all.
-        clean: called only if the text must be prepared.
-        report: told what is going on.
-        vocabulary: subwords to use instead of learning some.
-        begun: whether a run has already trained on what is there: its text must not change unnoticed.
+    Files appear under config.out, each complete or not at all. Given subwords are used instead of learning some. The
+    text of a run that has begun, which has trained on what is there, must not change unnoticed.
     """
     folder, prepared = Path(config.out) / "data", None
     before = _read_key(folder)
@@ -138,7 +134,12 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
         for language, side in zip((config.source, config.target), zip(*held_out, strict=True), strict=True):
             write_atomically(Path(f"{prefix}.{language}"), "".join(f"{line}\n" for line in side).encode())
         report(f"no --valid: held {len(held_out):,} pairs out of the training text, see {prefix}.{config.source}")
-    vocabulary = vocabulary or _learn(sample, config, report)
+    if not vocabulary:
+        report(f"learning subwords from {len(sample):,} pairs")
+        vocabulary = Vocabulary.learn(([source for source, _ in sample], [target for _, target in sample]), config.text)
+        for model in dict.fromkeys((vocabulary.source, vocabulary.target)):
+            if len(model) < config.text.vocab_size:
+                report(f"the text supports only {len(model):,} of {config.text.vocab_size:,} subwords")
     vocabulary.save(folder)
     report(f"encoding {total:,} pairs")
     now_and_then = NowAndThen(report)
@@ -169,15 +170,6 @@ def _training_pairs(config: TrainConfig, cleaning: Cleaning, held_out: list[Pair
             held_out += [] if unfit else [pair]
         elif not left_out:
             yield pair
-
-
-def _learn(sample: list[Pair], config: TrainConfig, report: Report) -> Vocabulary:
-    report(f"learning subwords from {len(sample):,} pairs")
-    vocabulary = Vocabulary.learn(([s for s, _ in sample], [t for _, t in sample]), config.text)
-    for model in dict.fromkeys((vocabulary.source, vocabulary.target)):
-        if len(model) < config.text.vocab_size:
-            report(f"the text supports only {len(model):,} of {config.text.vocab_size:,} subwords")
-    return vocabulary
 
 
 # ---- what the prepared text was made from

@@ -64,14 +64,11 @@ class SubwordModel:
 
     @property
     def merges(self) -> bool:
-        """Whether this is a BPE model, which joins subwords step by step: the scores are the numbers of the steps."""
-        return bool(self._processor.get_score(len(self) - 1) == _FIRST_LEARNED + 1 - len(self))
+        """Whether subwords can be sampled: in BPE models with ids of their own, whose scores number the merges."""
+        return self.listed is self._own and self._processor.get_score(len(self) - 1) == _FIRST_LEARNED + 1 - len(self)
 
     def sample(self, lines: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """The ids of each line if each merge is left out with this probability (Provilkov et al., 2020).
-
-        The same seed gives the same ids.
-        """
+        """The ids of each line if merges are left out with this probability (Provilkov et al., 2020); the seed chooses."""
         # For several lines SentencePiece starts a thread, whose generator starts from this seed; for one it does not.
         sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
         ids: list[list[int]] = self._processor.encode(
@@ -110,11 +107,6 @@ class ListedModel(SubwordModel):
         model = self._processor
         own = [piece for i, piece in enumerate(self._own) if not (model.is_byte(i) or model.is_control(i))]
         return sum(piece in self._places for piece in own) / len(own)
-
-    @property
-    def merges(self) -> bool:
-        """False: sample knows neither tags nor the list."""
-        return False
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
@@ -238,9 +230,6 @@ def _read(path: Path) -> bytes:
 
 def _read_list(path: Path) -> list[str]:
     try:
-        listed = json.loads(_read(path))
-    except (ValueError, RecursionError):
-        listed = None
-    if not isinstance(listed, list) or not all(isinstance(piece, str) for piece in listed):
-        raise DragomanError(f"{path}: damaged, or not a list of subwords; copy the model again")
-    return listed
+        return [str(piece) for piece in json.loads(_read(path))]
+    except (ValueError, TypeError, RecursionError):
+        raise DragomanError(f"{path}: damaged, or not a list of subwords; copy the model again") from None

@@ -376,26 +376,19 @@ def test_a_file_of_another_kind_is_refused_in_both_modes(data: bytes, tmp_path: 
         collect(path)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-def test_wide_encodings_are_named_as_iconv_names_them(encoding: str, tmp_path: Path) -> None:
-    line = "Où est la gare ?\tWo ist der Bahnhof?\n"
-    data = f"\ufeff{line * 3}".encode(encoding)
-    (tmp_path / "t.tsv").write_bytes(data)
-    message = complaint(tmp_path / "t.tsv")
-    found = re.search(r"t\.tsv: UTF-(16|32), not UTF-8; .* iconv -f (\S+) -t utf-8$", message)
-    assert found
-    assert data.decode(found[2]) == line * 3
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_bytes("\ufeffOù est la gare ?\tWo ist der Bahnhof?\n".encode(encoding))
+    assert "t.tsv: UTF-16, not UTF-8; convert" in complaint(tmp_path / "t.tsv")
 
 
-@pytest.mark.parametrize(
-    ("columns", "said"), [("n a n b", "column 1 holds"), ("a n b", "column 2 holds"), ("a b n", ""), ("n a", "")]
-)
-def test_numbers_in_place_of_a_sentence_are_refused(columns: str, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("columns", "refused"), [("n a n b", True), ("a b n", False), ("n a", False)])
+def test_numbers_in_place_of_a_sentence_are_refused(columns: str, refused: bool, tmp_path: Path) -> None:
     rows = ["\t".join(str(1000 + n) if c == "n" else f"{c} sentence" for c in columns.split()) for n in range(50)]
     for table in (rows, [columns.replace(" ", "\t"), *rows]):
         path = write(tmp_path / "t.tsv", "\n".join(table))
-        if said:
-            assert said in complaint(path)
+        if refused:
+            assert "the first column holds numbers only" in complaint(path)
         else:
             assert len(read(path)) == len(table)
     assert len(read(write(tmp_path / "few.tsv", "\n".join(rows[:10])))) == 10
