@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 VERSION = "0.2.0"
 CHECK_FILE = "check.json"
@@ -17,7 +17,6 @@ SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
 """Settings of training that its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
-_BELOW_1 = 0.999999
 
 
 class DragomanError(Exception):
@@ -38,19 +37,34 @@ def require(condition: bool, message: str) -> None:
         raise ConfigError(message)
 
 
-def require_between(settings: object, least: float, most: float, *names: str) -> None:
-    """Raise ConfigError unless each of these settings is a number from least to most."""
-    for name in names:
-        value = getattr(settings, name)
-        require(least <= value <= most, f"{name} must be between {least:,} and {most:,}, not {value}")
+class Between(NamedTuple):
+    """What a number is annotated with that must be from `least` to `most`."""
+
+    least: float
+    most: float
 
 
-def require_choice(settings: object, *names: str) -> None:
-    """Raise ConfigError unless each of these settings is one of the choices of its Literal type."""
-    types = get_type_hints(type(settings))
-    for name in names:
-        value, choices = getattr(settings, name), get_args(types[name])
-        require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value!r}")
+Positive = Annotated[int, Between(1, 10**9)]
+NotNegative = Annotated[int, Between(0, 10**9)]
+Rate = Annotated[float, Between(0, 0.999999)]
+LengthPenalty = Annotated[float, Between(0, 10)]
+
+
+class Settings:
+    """Base of the dataclasses of settings: raises ConfigError for values that the types of the fields exclude."""
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            value, arguments = getattr(self, name), get_args(kind)
+            if get_origin(kind) is Literal:
+                require(value in arguments, f"{name} must be one of {', '.join(arguments)}, not {value!r}")
+            if get_origin(kind) is Annotated:
+                number, (least, most) = arguments
+                # Shapes also come from config.json, where nothing has checked their types.
+                is_number = isinstance(value, (int, number)) and not isinstance(value, bool)
+                if not (is_number and least <= value <= most):
+                    noun = "a whole number" if number is int else "a number"
+                    raise ConfigError(f"{name} must be {noun} between {least:,} and {most:,}, not {value!r}")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:
@@ -69,25 +83,25 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequenc
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """The shape of a Transformer. The defaults are the paper's base model (Table 3)."""
 
-    d_model: int = 512
+    d_model: Annotated[int, Between(1, 2**20)] = 512
     """Width of every embedding and of every sub-layer's output (section 3.1)."""
-    d_ff: int = 2048
+    d_ff: Annotated[int, Between(1, 2**20)] = 2048
     """Width of the inner layer of the feed-forward networks (section 3.3)."""
-    num_heads: int = 8
+    num_heads: Annotated[int, Between(1, 2**20)] = 8
     """Number of parallel attention heads h; each has d_k = d_model / h dimensions (section 3.2.2)."""
-    num_encoder_layers: int = 6
+    num_encoder_layers: Annotated[int, Between(1, 1000)] = 6
     """Number of identical layers N in the encoder (section 3.1)."""
-    num_decoder_layers: int = 6
+    num_decoder_layers: Annotated[int, Between(1, 1000)] = 6
     """Number of identical layers N in the decoder (section 3.1)."""
-    dropout: float = 0.1
+    dropout: Annotated[float, Between(0, 0.99)] = 0.1
     """P_drop: on every sub-layer's output and on the sums of embeddings and positions (section 5.4). In bf16 on a CPU
     the scale 1 / (1 - P_drop) is rounded, and the rate follows it: 0.1 drops 0.0986 and keeps the mean."""
-    attention_dropout: float = 0.0
+    attention_dropout: Annotated[float, Between(0, 0.99)] = 0.0
     """Dropout on the attention weights; not in the paper."""
-    activation_dropout: float = 0.0
+    activation_dropout: Annotated[float, Between(0, 0.99)] = 0.0
     """Dropout inside the feed-forward networks; not in the paper."""
     norm: Literal["post", "pre"] = "post"
     """LayerNorm after the residual sum, LayerNorm(x + Sublayer(x)), as in the paper; or before each sub-layer."""
@@ -101,32 +115,21 @@ class ModelConfig:
     """Use the target embedding also as the weights of the softmax layer (section 3.4)."""
     softmax_bias: bool = False
     """A bias for each target subword in the softmax layer, as Marian's models have; not in the paper."""
-    max_length: int = 512
+    max_length: Annotated[int, Between(1, 2**16)] = 512
     """Longest sentence, in subwords, that the model takes or writes."""
-    layer_norm_eps: float = 1e-5
+    layer_norm_eps: Annotated[float, Between(1e-12, 1)] = 1e-5
     """Added to the variance in every LayerNorm."""
-    init_gain: float = 1.0
+    init_gain: Annotated[float, Between(1e-6, 100)] = 1.0
     """Gain of the Glorot-uniform initialisation of all matrices except the embeddings."""
-    embedding_gain: float = 1.0
+    embedding_gain: Annotated[float, Between(1e-6, 100)] = 1.0
     """Gain of the embeddings' normal initialisation, with a standard deviation of 1 / √d_model."""
-    source_vocab_size: int = 37_000
+    source_vocab_size: Annotated[int, Between(4, 2**24)] = 37_000
     """Number of source subwords. Training sets it from the subword model."""
-    target_vocab_size: int = 37_000
+    target_vocab_size: Annotated[int, Between(4, 2**24)] = 37_000
     """Number of target subwords. Training sets it from the subword model."""
 
     def __post_init__(self) -> None:
-        # Shapes also come from config.json, where nothing has checked their types.
-        layers, vocabularies = ("num_encoder_layers", "num_decoder_layers"), ("source_vocab_size", "target_vocab_size")
-        for name in ("d_model", "d_ff", "num_heads", "max_length", *layers, *vocabularies):
-            require(type(getattr(self, name)) is int, f"{name} must be a whole number, not {getattr(self, name)!r}")
-        require_choice(self, "norm", "positions", "activation")
-        require_between(self, 1, 2**20, "d_model", "d_ff", "num_heads")
-        require_between(self, 1, 1000, *layers)
-        require_between(self, 1, 2**16, "max_length")
-        require_between(self, 4, 2**24, *vocabularies)
-        require_between(self, 0, 0.99, "dropout", "attention_dropout", "activation_dropout")
-        require_between(self, 1e-12, 1, "layer_norm_eps")
-        require_between(self, 1e-6, 100, "init_gain", "embedding_gain")
+        super().__post_init__()
         width, heads = self.d_model, self.num_heads
         require(width % heads == 0, f"d_model ({width}) must be a multiple of num_heads ({heads})")
         sines = self.positions != "learned"
@@ -147,33 +150,30 @@ class ModelConfig:
 
 
 @dataclass(frozen=True)
-class TextConfig:
+class TextConfig(Settings):
     """How text becomes subwords (SentencePiece)."""
 
-    vocab_size: int = 8000
+    vocab_size: Annotated[int, Between(300, 2**20)] = 8000
     """Number of subwords to learn. A corpus too small for it gets as many as it supports."""
     vocabulary: Literal["joint", "separate"] = "joint"
     """One subword model for both languages, or one for each."""
     subwords: Literal["bpe", "unigram"] = "bpe"
     """SentencePiece's algorithm."""
-    character_coverage: float = 0.9995
+    character_coverage: Annotated[float, Between(0.9, 1)] = 0.9995
     """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
     """SentencePiece's normalisation rule. identity keeps every character, except repeated spaces and those around
     the text."""
-    sample_lines: int = 1_000_000
+    sample_lines: Positive = 1_000_000
     """Learn the subwords from at most this many lines, drawn at random from both languages."""
-    max_length: int = 200
+    max_length: Positive = 200
     """Leave out training pairs with a side of more subwords than this."""
-    subword_dropout: float = 0.0
+    subword_dropout: Rate = 0.0
     """BPE-dropout (Provilkov et al., 2020), for small texts: probability of leaving out a merge when training reads a
     sentence, so that the model sees words in many segmentations. 0 is off."""
 
     def __post_init__(self) -> None:
-        require_between(self, 300, 2**20, "vocab_size")  # 256 of the subwords are the bytes
-        require_between(self, 1, 10**9, "sample_lines", "max_length")
-        require_between(self, 0.9, 1, "character_coverage")
-        require_between(self, 0, _BELOW_1, "subword_dropout")
+        super().__post_init__()
         require(
             not self.subword_dropout or self.subwords == "bpe", "subword_dropout leaves out merges: set subwords to bpe"
         )
@@ -200,104 +200,88 @@ class CleaningConfig:
 
 
 @dataclass(frozen=True)
-class OptimizerConfig:
+class OptimizerConfig(Settings):
     """Adam, the learning-rate schedule, and what one step sees (section 5)."""
 
-    batch_tokens: int = 4096
+    batch_tokens: Positive = 4096
     """Budget of one batch: sentences × the longest side's length, padding included."""
-    accumulate: int = 1
+    accumulate: Positive = 1
     """Number of batches whose gradients make one step."""
     schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
     """After the linear warm-up: the paper's formula (equation 3); the same form through a given peak_lr; or a
     straight line or half a cosine down to zero at the end of the run (max_steps or max_minutes). The last two fall from
     peak_lr at the first step, and the warm-up multiplies them."""
-    lr_scale: float = 1.0
+    lr_scale: Annotated[float, Between(1e-12, 1000)] = 1.0
     """Multiplies the paper's schedule."""
-    peak_lr: float = 1e-3
+    peak_lr: Annotated[float, Between(1e-12, 1000)] = 1e-3
     """Learning rate at the end of the warm-up (linear and cosine have started to fall by then); unused by paper."""
-    warmup_steps: int = 4000
+    warmup_steps: Positive = 4000
     """Steps of linear warm-up (section 5.3)."""
-    beta1: float = 0.9
+    beta1: Rate = 0.9
     """Adam's decay of the first moment (section 5.3)."""
-    beta2: float = 0.98
+    beta2: Rate = 0.98
     """Adam's decay of the second moment (section 5.3)."""
-    epsilon: float = 1e-9
+    epsilon: Annotated[float, Between(1e-30, 1)] = 1e-9
     """Adam's epsilon (section 5.3)."""
-    weight_decay: float = 0.0
+    weight_decay: Annotated[float, Between(0, 10**6)] = 0.0
     """Decoupled weight decay (AdamW); the paper has none."""
-    clip_norm: float = 1.0
+    clip_norm: Annotated[float, Between(0, 10**6)] = 1.0
     """Scale a gradient with a larger norm down to this norm; 0 is off."""
-    label_smoothing: float = 0.1
+    label_smoothing: Rate = 0.1
     """ε_ls: probability spread evenly over the vocabulary (section 5.4)."""
-    r_drop: float = 0.0
+    r_drop: Annotated[float, Between(0, 10**6)] = 0.0
     """α of R-Drop (Liang et al., 2021), for small texts: every sentence goes through the model twice, with different
     dropout, and a KL penalty pulls both predictions together. It doubles the time of a step; 0 is off."""
-    ema_decay: float = 0.0
+    ema_decay: Rate = 0.0
     """Validate and keep an exponential moving average of the weights with this decay, such as 0.999, instead of the
     weights themselves; 0 is off."""
 
-    def __post_init__(self) -> None:
-        require_between(self, 1, 10**9, "batch_tokens", "accumulate", "warmup_steps")
-        require_between(self, 1e-12, 1000, "lr_scale", "peak_lr")
-        require_between(self, 1e-30, 1, "epsilon")
-        require_between(self, 0, 10**6, "weight_decay", "clip_norm", "r_drop")
-        require_between(self, 0, _BELOW_1, "beta1", "beta2", "label_smoothing", "ema_decay")
-
 
 @dataclass(frozen=True)
-class SearchConfig:
+class SearchConfig(Settings):
     """How the decoder searches for a translation (section 6.1)."""
 
-    beam: int = 4
+    beam: Annotated[int, Between(1, 1000)] = 4
     """Hypotheses kept at each step; 1 is greedy search, where the length penalty has no effect."""
-    length_penalty: float = 0.6
+    length_penalty: LengthPenalty = 0.6
     """α of Wu et al. (2016), equation 14: scores are divided by ((5 + length) / 6)^α."""
-    n_best: int = 1
+    n_best: Annotated[int, Between(1, 1000)] = 1
     """Translations returned for each line, at most the beam."""
-    min_length: int = 0
+    min_length: NotNegative = 0
     """Fewest subwords before the end of the sentence."""
-    max_length: int = 50
+    max_length: Positive = 50
     """Most subwords beyond the length of the source (section 6.1)."""
-    batch_tokens: int = 8192
+    batch_tokens: Positive = 8192
     """Budget of one batch: sentences × beam × longest source."""
     long: Literal["split", "truncate", "error"] = "split"
     """What to do with long lines. split: split lines longer than any in training at sentence ends, and join the
     translations. truncate, error: cut off the end of a line longer than the model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
-        require_choice(self, "long")
-        require_between(self, 1, 1000, "beam", "n_best")
-        require_between(self, 0, 10, "length_penalty")
-        require_between(self, 0, 10**9, "min_length")
-        require_between(self, 1, 10**9, "max_length", "batch_tokens")
+        super().__post_init__()
         require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
 
 
 @dataclass(frozen=True)
-class ValidationConfig:
+class ValidationConfig(Settings):
     """When and how a training run is validated, and which checkpoints it keeps."""
 
-    every: int = 500
+    every: Positive = 500
     """Steps between validations; each also saves a checkpoint."""
     metric: Literal["bleu", "chrf", "loss"] = "bleu"
     """The metric that decides which model is the best."""
-    beam: int = 1
+    beam: Annotated[int, Between(1, 1000)] = 1
     """Beam for translating the validation text during training."""
-    max_lines: int = 1000
+    max_lines: Positive = 1000
     """Translate at most this many lines; the loss is computed on all of them."""
-    patience: int = 10
+    patience: NotNegative = 10
     """Stop after this many validations without improvement; 0 is off."""
-    keep_last: int = 5
+    keep_last: Positive = 5
     """Number of checkpoints to keep; at the end of the run their average competes with the best one (section 6.1)."""
-
-    def __post_init__(self) -> None:
-        require_between(self, 1, 10**9, "every", "max_lines", "keep_last")
-        require_between(self, 1, 1000, "beam")
-        require_between(self, 0, 10**9, "patience")
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(Settings):
     """Train a translator: from parallel text to a model folder."""
 
     source: str
@@ -319,21 +303,21 @@ class TrainConfig:
     preset: Literal["tiny", "small", "base", "big"] = "base"
     """Starting values for the settings below: tiny and small for tens of thousands of sentence pairs, base and big
     (the paper's) for millions."""
-    max_minutes: float = 0.0
+    max_minutes: Annotated[float, Between(0, 10**9)] = 0.0
     """Stop after this many minutes of training; 0 is no limit."""
-    max_steps: int = 0
+    max_steps: NotNegative = 0
     """Stop after this many steps; 0 is no limit."""
-    max_epochs: int = 0
+    max_epochs: NotNegative = 0
     """Stop after this many passes over the text; 0 is no limit."""
-    seed: int = 1
+    seed: Annotated[int, Between(0, 2**63 - 1)] = 1
     """Seed of every random choice: initial weights, order of the batches, dropout."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 on processors that multiply it faster."""
-    save_minutes: float = 10.0
+    save_minutes: Annotated[float, Between(1e-6, 10**9)] = 10.0
     """Minutes between saves of the run's state, in addition to every validation: the most work a crash can lose."""
-    log_every: int = 10
+    log_every: Positive = 10
     """Steps between the training losses in metrics.jsonl and TensorBoard."""
     restart: bool = False
     """Remove the earlier run in OUT and start again."""
@@ -354,12 +338,9 @@ class TrainConfig:
     """The validation."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(bool(self.train), "train needs at least one text")
         require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
-        require_between(self, 0, 2**63 - 1, "seed")
-        require_between(self, 0, 10**9, "max_minutes", "max_steps", "max_epochs")
-        require_between(self, 1e-6, 10**9, "save_minutes")
-        require_between(self, 1, 10**9, "log_every")
         require(
             self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
             f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",

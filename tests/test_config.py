@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -25,73 +25,45 @@ from dragoman.config import (
 
 RUN: dict[str, Any] = {"source": "en", "target": "de", "train": ["text"], "out": "out"}
 
-IMPOSSIBLE: list[tuple[type, str, list[Any]]] = [
-    *((ModelConfig, name, [0, 10**12, 8.0, True]) for name in ("d_model", "d_ff", "num_heads", "max_length")),
-    *((ModelConfig, name, [0, 10**6]) for name in ("num_encoder_layers", "num_decoder_layers")),
-    *((ModelConfig, name, [3, 2**31]) for name in ("source_vocab_size", "target_vocab_size")),
-    *((ModelConfig, n, [-0.1, 1.0, math.nan]) for n in ("dropout", "attention_dropout", "activation_dropout")),
-    (ModelConfig, "layer_norm_eps", [0.0, -1.0, math.nan]),
-    *((ModelConfig, name, [0.0, math.inf]) for name in ("init_gain", "embedding_gain")),
-    (ModelConfig, "num_heads", [7]),
-    (ModelConfig, "d_model", [17]),
-    (ModelConfig, "norm", ["both"]),
-    (ModelConfig, "positions", ["rotary"]),
-    (ModelConfig, "activation", ["tanh"]),
-    (TextConfig, "vocab_size", [299, 2**31]),
-    (TextConfig, "character_coverage", [0.89, 1.01, math.nan]),
-    *((TextConfig, name, [0]) for name in ("sample_lines", "max_length")),
-    (TextConfig, "subword_dropout", [-0.1, 1.0]),
-    *((OptimizerConfig, name, [0, -5]) for name in ("batch_tokens", "accumulate", "warmup_steps")),
-    *((OptimizerConfig, name, [0, -1e-3, math.nan, math.inf]) for name in ("lr_scale", "peak_lr", "epsilon")),
-    *((OptimizerConfig, n, [-0.1, 1.0, math.nan]) for n in ("beta1", "beta2", "label_smoothing", "ema_decay")),
-    *((OptimizerConfig, name, [-0.1, math.inf]) for name in ("weight_decay", "clip_norm", "r_drop")),
-    *((SearchConfig, name, [0, 10**12]) for name in ("beam", "n_best", "max_length", "batch_tokens")),
-    (SearchConfig, "min_length", [-1]),
-    (SearchConfig, "length_penalty", [-1, 300, math.inf, math.nan]),
-    (SearchConfig, "n_best", [5]),
-    (SearchConfig, "long", ["wrap"]),
-    *((ValidationConfig, name, [0, -1]) for name in ("every", "beam", "max_lines", "keep_last")),
-    (ValidationConfig, "patience", [-1]),
-    *((TrainConfig, name, [-1, 2**64]) for name in ("max_minutes", "max_steps", "max_epochs", "seed")),
-    (TrainConfig, "max_minutes", [math.inf, math.nan]),
-    (TrainConfig, "log_every", [0]),
-    (TrainConfig, "save_minutes", [0.0, math.nan]),
-    (TrainConfig, "train", [[]]),
-    (TrainConfig, "source", [""]),
-    (TrainConfig, "target", [""]),
-]
-
 
 def build(config: type, **values: Any) -> Any:
     """A config with what it requires, and these values."""
     return config(**((RUN if config is TrainConfig else {}) | values))
 
 
-@pytest.mark.parametrize(("config", "name", "values"), IMPOSSIBLE)
-def test_an_impossible_value_is_refused_by_the_name_of_its_field(config: type, name: str, values: list[Any]) -> None:
-    for value in values:
-        with pytest.raises(ConfigError, match=rf"\b{name}\b") as error:
-            build(config, **{name: value})
-        assert "\n" not in str(error.value)
+CONFIGS = [ModelConfig, TextConfig, OptimizerConfig, SearchConfig, ValidationConfig, TrainConfig]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_number_has_bounds_and_what_is_outside_is_refused_by_name(config: type) -> None:
+    for name, kind in get_type_hints(config, include_extras=True).items():
+        assert kind not in (int, float), f"{name} has no bounds"
+        if get_origin(kind) is Annotated:
+            _, (least, most) = get_args(kind)
+            for value in (least - 1, most + 1, math.nan, math.inf, True, "1"):
+                with pytest.raises(ConfigError, match=f"^{name} must be a .*number between .*, not "):
+                    build(config, **{name: value})
+        if get_origin(kind) is Literal:
+            with pytest.raises(ConfigError, match=f"^{name} must be one of .*, not 'other'"):
+                build(config, **{name: "other"})
 
 
 @pytest.mark.parametrize(
     ("config", "values", "named"),
     [
         (ModelConfig, {"d_model": 512, "num_heads": 6}, ["d_model", "num_heads", "512", "6"]),
+        (ModelConfig, {"d_model": 17, "num_heads": 1}, ["d_model", "17"]),
         (ModelConfig, {"source_vocab_size": 100, "target_vocab_size": 200}, ["share_embeddings"]),
         (TextConfig, {"subword_dropout": 0.1, "subwords": "unigram"}, ["subword_dropout", "bpe"]),
         (SearchConfig, {"beam": 3, "n_best": 4}, ["n_best", "beam", "3", "4"]),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="linear")}, ["linear", "max_steps", "max_minutes"]),
-        (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine")}, ["cosine", "max_steps", "max_minutes"]),
+        (TrainConfig, {"train": []}, ["train"]),
+        (TrainConfig, {"source": ""}, ["source"]),
         (TrainConfig, {"text": TextConfig(vocabulary="separate")}, ["model.share_embeddings"]),
         (TrainConfig, {"text": TextConfig(max_length=512)}, ["text.max_length", "model.max_length", "512"]),
-        (TrainConfig, {"from_": "elsewhere/../out/."}, ["from", "out"]),
     ],
 )
-def test_settings_that_exclude_each_other_are_both_named(
-    config: type, values: dict[str, Any], named: list[str]
-) -> None:
+def test_impossible_settings_are_named(config: type, values: dict[str, Any], named: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         build(config, **values)
     assert all(name in str(error.value) for name in named)
@@ -102,18 +74,12 @@ def test_settings_that_exclude_each_other_are_both_named(
     [
         (ModelConfig, {"d_model": 15, "num_heads": 3, "positions": "learned"}),
         (ModelConfig, {"share_embeddings": False, "source_vocab_size": 100, "target_vocab_size": 200}),
-        (ModelConfig, {"num_heads": 1, "num_encoder_layers": 1, "dropout": 0.0, "max_length": 1}),
-        (SearchConfig, {"beam": 1, "length_penalty": 0.0, "max_length": 1}),
-        (TrainConfig, {"optimizer": OptimizerConfig(schedule="linear"), "max_steps": 1}),
-        (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine"), "max_minutes": 0.1}),
         (TrainConfig, {"model": ModelConfig(share_embeddings=False), "text": TextConfig(vocabulary="separate")}),
         (TrainConfig, {"text": TextConfig(max_length=511)}),
-        (TrainConfig, {"from_": "other", "save_minutes": 1e-6, "log_every": 1, "seed": 2**63 - 1}),
-        (OptimizerConfig, {"clip_norm": 0.0, "label_smoothing": 0.0, "beta1": 0.0}),
-        (ValidationConfig, {"patience": 0}),
+        (TrainConfig, {"optimizer": OptimizerConfig(schedule="cosine"), "max_minutes": 0.1}),
     ],
 )
-def test_values_at_the_limit_are_possible(config: type, values: dict[str, Any]) -> None:
+def test_unusual_settings_are_possible(config: type, values: dict[str, Any]) -> None:
     built = build(config, **values)
     assert all(getattr(built, name) == value for name, value in values.items())
 
@@ -141,9 +107,6 @@ def test_the_defaults_are_those_of_the_recorded_results() -> None:
     assert (run.validation.metric, run.validation.patience, run.validation.keep_last) == ("bleu", 10, 5)
     assert (run.model.layer_norm_eps, run.model.max_length, run.text.max_length) == (1e-5, 512, 200)
     assert (run.text.subword_dropout, run.optimizer.r_drop, run.optimizer.ema_decay) == (0.0, 0.0, 0.0)
-
-
-# ---- groups of settings
 
 
 def test_a_link_to_the_folder_to_write_is_that_folder(tmp_path: Path) -> None:
@@ -195,17 +158,10 @@ BEFORE: dict[str, Any] = {"seed": 1, "out": "here", "from_": "a", "model": {"d_m
 @pytest.mark.parametrize(
     ("now", "found"),
     [
-        ({}, []),
-        ({"seed": 2}, ["seed was 1 and is 2"]),
+        ({"seed": 2, "out": "there", "new": 3}, ["seed was 1 and is 2"]),
         ({"from_": "b"}, ["from was a and is b"]),
-        ({"out": "there"}, []),
-        ({"model": BEFORE["model"] | {"d_model": 256}}, ["model.d_model was 512 and is 256"]),
+        ({"model": BEFORE["model"] | {"d_model": 256, "new": 3}}, ["model.d_model was 512 and is 256"]),
         ({"model": BEFORE["model"] | {"out": 2}}, ["model.out was 1 and is 2"]),  # only the outermost names are free
-        (
-            {"seed": 0, "model": BEFORE["model"] | {"norm": "pre"}},
-            ["seed was 1 and is 0", "model.norm was post and is pre"],
-        ),
-        ({"new": 3, "model": BEFORE["model"] | {"new": 3}}, []),
         ({"model": None}, [f"model was {BEFORE['model']} and is None"]),
     ],
     ids=str,

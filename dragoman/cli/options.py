@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
-from dragoman.config import SearchConfig, require, require_between
+from dragoman.config import Between, LengthPenalty, NotNegative, Positive, SearchConfig, Settings, require
 
 CONST = "const"
 """Key of a field's metadata: the value of its option when it is given without one."""
@@ -23,13 +23,9 @@ class TranslatorConfig(SearchConfig):
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """Inference engine; auto picks it from the folder type. A folder exported for CTranslate2 computes in the precision
     it was stored in, or in float32 on processors without it, whatever --precision says."""
-    workers: int = 0
+    workers: NotNegative = 0
     """Processes that translate at the same time on a CPU, at most one per core; 0 takes as many as PyTorch has
     threads."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_between(self, 0, 10**9, "workers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +96,7 @@ class EvaluateConfig(TranslatorConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig:
+class ScoreConfig(Settings):
     """Score given translations: log-probability, score and number of subwords, in tab-separated lines.
 
     Computed in fp32, with the subwords SentencePiece splits the translation into. A search may have written the same
@@ -111,17 +107,14 @@ class ScoreConfig:
     """The model folder."""
     test: list[str]
     """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
-    length_penalty: float = 0.6
+    length_penalty: LengthPenalty = 0.6
     """α; the score is the log-probability divided by ((5 + length) / 6)^α."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
-    def __post_init__(self) -> None:
-        require_between(self, 0, 10, "length_penalty")
-
 
 @dataclass(frozen=True, kw_only=True)
-class CompareConfig:
+class CompareConfig(Settings):
     """Compare evaluations of the same text: mean and spread over several runs, and paired bootstrap resampling."""
 
     system: list[str]
@@ -140,7 +133,7 @@ class CompareConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReproduceConfig:
+class ReproduceConfig(Settings):
     """Follow a recipe from the text to a table of scores; run it again to continue an interrupted one."""
 
     recipe: str
@@ -167,32 +160,26 @@ class ReproduceConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AverageConfig:
+class AverageConfig(Settings):
     """Average the last checkpoints of a training run into a new model folder."""
 
     folder: str
     """The model folder of the run."""
     out: str
     """The model folder to write."""
-    last: int = 5
+    last: Positive = 5
     """Number of checkpoints."""
-
-    def __post_init__(self) -> None:
-        require_between(self, 1, 10**9, "last")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProofConfig:
+class ProofConfig(Settings):
     """Options of export and import: the sentences that both sides are compared on."""
 
     valid: list[str] = field(default_factory=list)
     """Text to compare on, as in training. The default is the validation text of the training run, or lines of random
     subwords if that text is gone."""
-    sentences: int = 200
+    sentences: Positive = 200
     """Number of sentences to compare."""
-
-    def __post_init__(self) -> None:
-        require_between(self, 1, 10**9, "sentences")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +219,7 @@ class ImportConfig(ProofConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DemoConfig:
+class DemoConfig(Settings):
     """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
 
     out: str = "demo"
@@ -240,7 +227,7 @@ class DemoConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DownloadConfig:
+class DownloadConfig(Settings):
     """Download public parallel text by name, or list the names."""
 
     name: str = ""
@@ -252,7 +239,7 @@ class DownloadConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitConfig:
+class SplitConfig(Settings):
     """Divide parallel text into training, validation and test text; no sentence of either side is in two of them."""
 
     source: str
@@ -264,15 +251,12 @@ class SplitConfig:
     .gz."""
     out: str
     """Folder for train, valid and test, with a file for each language."""
-    pairs: int = 1000
+    pairs: Positive = 1000
     """Approximate number of pairs for validation, and again for testing; of a short text, a tenth."""
-
-    def __post_init__(self) -> None:
-        require_between(self, 1, 10**9, "pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckConfig:
+class CheckConfig(Settings):
     """Check parallel text before training on it: what is wrong, how often, in which lines, and what to do.
 
     The exit code is 1 if an error is found, and 0 if there are only warnings and notes.
@@ -291,22 +275,19 @@ class CheckConfig:
     """Test text. The training text is searched for its pairs."""
     json: str = ""
     """Also write the report to this file."""
-    examples: int = 3
+    examples: NotNegative = 3
     """Examples shown of each issue."""
-
-    def __post_init__(self) -> None:
-        require_between(self, 0, 10**9, "examples")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiguresConfig:
+class FiguresConfig(Settings):
     """Draw the Transformer's pictures: masks, positions, learning rate, label smoothing, attention step by step."""
 
     out: str
     """The folder to write to."""
     format: Literal["png", "svg"] = "png"
     """File format."""
-    dpi: int = 200
+    dpi: Annotated[int, Between(10, 1200)] = 200
     """Pixels per inch of a PNG."""
     model: str = ""
     """A model folder: also draw the attention of this translator."""
@@ -314,5 +295,5 @@ class FiguresConfig:
     """The sentence that this translator translates."""
 
     def __post_init__(self) -> None:
-        require_between(self, 10, 1200, "dpi")
+        super().__post_init__()
         require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")

@@ -103,11 +103,11 @@ def test_words_that_yaml_would_change_stay_text() -> None:
         ("train", [*TEXT, "--max-stepz", "3"], "did you mean --max-steps?"),
         ("train", [*TEXT, "--optimiser.warmup_steps=9"], "did you mean --optimizer.warmup-steps?"),
         ("train", [*TEXT, "--pres", "tiny"], "did you mean --preset?"),
-        ("train", [*TEXT, "--max_steps", "-1"], "max_steps must be between 0 and 1,000,000,000, not -1"),
+        ("train", [*TEXT, "--max_steps", "-1"], "max_steps must be a whole number between 0 and 1,000,000,000, not -1"),
         ("train", [*TEXT, "--max_steps", "many"], "max_steps must be a whole number, not many"),
         ("train", [*TEXT, "--max_steps"], "--max-steps: expected one argument"),
         ("train", ["--out", "--restart"], "--out: expected one argument"),
-        ("train", [*TEXT, "--model.dropout", "1.5"], "model.dropout must be between 0 and 0.99"),
+        ("train", [*TEXT, "--model.dropout", "1.5"], "model.dropout must be a number between 0 and 0.99"),
         ("train", [*TEXT, "--model.norm", "both"], "model.norm must be one of post, pre, not both"),
         ("train", [*TEXT, "--model", "3"], "unknown option --model"),
         ("train", [*TEXT, "--config", "nowhere.yaml"], "nowhere.yaml"),
@@ -149,7 +149,7 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
         ("1: 2\n", "Key must be a string"),
         ("\xff\n", "utf-8"),
         ("model: &a {d_model: *a}\n", "model.d_model must be a whole number"),
-        ("model:\n  d_model: -3\n", "model.d_model must be between 1 and"),
+        ("model:\n  d_model: -3\n", "model.d_model must be a whole number between 1 and"),
     ],
 )
 def test_a_wrong_settings_file_is_refused(content: str, said: str, file: Any) -> None:
