@@ -6,6 +6,7 @@ Imports nothing of the package and nothing heavy, so that `dragoman --help` answ
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -50,21 +51,35 @@ Rate = Annotated[float, Between(0, 0.999999)]
 LengthPenalty = Annotated[float, Between(0, 10)]
 
 
+_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a group"}
+
+
 class Settings:
     """Base of the dataclasses of settings: raises ConfigError for values that the types of the fields exclude."""
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self), include_extras=True).items():
-            value, arguments = getattr(self, name), get_args(kind)
-            if get_origin(kind) is Literal:
-                require(value in arguments, f"{name} must be one of {', '.join(arguments)}, not {value!r}")
-            if get_origin(kind) is Annotated:
-                number, (least, most) = arguments
-                # Shapes also come from config.json, where nothing has checked their types.
-                is_number = isinstance(value, (int, number)) and not isinstance(value, bool)
-                if not (is_number and least <= value <= most):
-                    noun = "a whole number" if number is int else "a number"
-                    raise ConfigError(f"{name} must be {noun} between {least:,} and {most:,}, not {value!r}")
+            _require_type(name.rstrip("_"), kind, getattr(self, name))
+
+
+def _require_type(name: str, kind: Any, value: Any) -> None:
+    origin, arguments, shown = get_origin(kind), get_args(kind), reprlib.repr(value)
+    if isinstance(value, str):
+        is_text = "\0" not in value and value.encode(errors="replace").decode() == value
+        require(is_text, f"{name} is not text: {shown!a}")
+    if origin is Annotated:
+        number, (least, most) = arguments
+        _require_type(name, number, value)
+        require(least <= value <= most, f"{name} must be between {least:,} and {most:,}, not {shown}")
+    elif origin is Literal:
+        require(value in arguments, f"{name} must be one of {', '.join(arguments)}, not {shown}")
+    elif origin is list:
+        require(isinstance(value, list), f"{name} must be a list, such as [a, b], not {shown}")
+        for item in value:
+            _require_type(name, arguments[0], item)
+    elif noun := _NOUNS.get(origin or kind):
+        is_right = isinstance(value, (int, float) if kind is float else origin or kind)
+        require(is_right and (kind is bool or not isinstance(value, bool)), f"{name} must be {noun}, not {shown}")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:

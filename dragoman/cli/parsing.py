@@ -6,29 +6,26 @@ Every option is a field of a dataclass, and its help is the text under the field
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import inspect
 import json
 import re
 import textwrap
-from argparse import Action, ArgumentError
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import yaml
 from docstring_parser import parse_from_object
-from jsonargparse import ArgumentParser, DefaultHelpFormatter
 
 from dragoman.cli.options import CONST
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, TrainConfig, require
 from dragoman.runtime.console import shorten
-
-_LONGEST_MESSAGE = 400
-_METAVARS = {"system": "FILE", "baseline": "FILE", "seeds": "SEED"}  # of lists that are not of texts
-_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "dict": "a group"}
 
 
 @dataclass(frozen=True)
@@ -49,13 +46,19 @@ class Verb:
         """The verb's options, positionals included, in the order of its help."""
         return [option for option in _options(self.config) if option.name not in self.hidden]
 
+    def missing(self, given: Mapping[str, Any]) -> list[str]:
+        """The required options that are not given or empty, as they are written."""
+        required = [option for option in self.options if option.default is MISSING]
+        missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
+        return [option.name if option.name in self.positionals else option.flag for option in missing]
+
     def usage(self, program: str) -> str:
         """The words that must be given: positionals first, because an option of several values would take them."""
         options = self.options
         positionals = [option for option in options if option.name in self.positionals]
         words = [option.name if option.default is MISSING else f"[{option.name}]" for option in positionals]
         required = [option for option in options if option.default is MISSING and option not in positionals]
-        words += [f"{option.flag} {option.metavar}" for option in required]
+        words += [f"{option.flag} {option.name.upper()}{' …' * option.is_list}" for option in required]
         return " ".join([program, *words, "[options]"])
 
 
@@ -85,12 +88,6 @@ class Option:
         return get_origin(self.kind) is list
 
     @property
-    def metavar(self) -> str:
-        """What stands for its value in a usage line."""
-        name = _METAVARS.get(self.name, "TEXT")
-        return f"{name} [{name} ...]" if self.is_list else self.name.upper()
-
-    @property
     def default_text(self) -> str:
         """The default as people write it; empty where it is empty, or there is none."""
         if self.default in (MISSING, "", [], None):
@@ -104,6 +101,13 @@ class Option:
         if self.kind is bool:
             return ("true", "false")
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+
+_FILE_OPTIONS = (
+    Option("config", str, "", None, "YAML file of settings. Files and options apply in order; the last one wins."),
+    Option("print_config", bool, False, True, "Print the settings, as --config takes them, and exit."),
+)
+"""What train takes besides its settings."""
 
 
 def _options(config: type, prefix: str = "") -> Iterator[Option]:
@@ -136,185 +140,150 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
     """The config of a verb, from the words that follow the verb; raises ConfigError for wrong words."""
-    options = {option.flag: option for option in verb.options}
-    words = _options_first(words, options)
-    parser = _parser(verb, f"dragoman {name}")
-    to_print = [word for word in words if word.startswith("--print_config")]
-    with _plain_errors(verb):
-        given = _given(parser, verb, [word for word in words if word not in to_print])
-        starting: dict[str, Any] = {}
-        if verb.config is TrainConfig:
-            starting = _starting_values(given)
-            _refuse_unused_rate(starting | given, words)
-            for word in words:
-                without_effect = word.split("=")[0] in ("--preset", "--from") and starting.keys() <= given.keys()
-                require(not without_effect, f"{word} has no effect, because the settings it chooses are all given")
-        if to_print:
-            defaults = {option.name: option.default for option in verb.options if option.default is not MISSING}
-            parser.set_defaults(defaults | starting)
-            parser.parse_args(words)  # prints, and exits
-        missing = [option for option in options.values() if option.default is MISSING and option.name not in given]
-        wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
-        require(not missing, f"required: {wanted} (usage: {verb.usage(parser.prog)})")
-        return _build(verb.config, starting | given)
+    program = f"dragoman {name}"
+    if {"-h", "--help"} & {*takewhile(lambda word: word != "--", words)}:
+        print(_help(verb, program), end="", flush=True)
+        raise SystemExit(0)
+    given = _read_words(verb, words)
+    to_print, starting = given.pop("print_config", False), dict[str, Any]()
+    if verb.config is TrainConfig:
+        starting = _starting_values(given)
+        _refuse_without_effect(starting, given, words)
+    if to_print:
+        defaults = {option.name: option.default for option in verb.options if option.default is not MISSING}
+        print(yaml.safe_dump(defaults | starting | given, sort_keys=False, allow_unicode=True), end="", flush=True)
+        raise SystemExit(0)
+    missing = verb.missing(given)
+    require(not missing, f"required: {', '.join(missing)} (usage: {verb.usage(program)})")
+    return _build(verb.config, starting | given)
 
 
 def read_settings(config: type, path: Path) -> Any:
     """The config dataclass of which a YAML file has the settings; raises ConfigError for a wrong file."""
     file = Verb(config, "", ())
-    with _plain_errors(file):
-        given = _given(_parser(file), file, [f"--config={path}"])
-        missing = [option.name for option in file.options if option.default is MISSING and option.name not in given]
-        require(not missing, f"{', '.join(missing)} missing")
-        return _build(config, given)
+    given = _read_file(file, path)
+    missing = [flag.removeprefix("--") for flag in file.missing(given)]
+    require(not missing, f"{', '.join(missing)} missing")
+    return _build(config, given)
 
 
-@contextmanager
-def _plain_errors(verb: Verb) -> Iterator[None]:
-    """Raise ConfigError with one sentence where jsonargparse raises ArgumentError."""
-    try:
-        yield
-    except ArgumentError as error:
-        raise ConfigError(shorten(_in_plain_words(error.message, verb), _LONGEST_MESSAGE)) from None
-    except ConfigError:
-        raise
-    except (ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:  # of PyYAML
-        raise ConfigError(f"the settings can't be understood ({shorten(str(error), _LONGEST_MESSAGE)})") from None
-
-
-def _given(parser: ArgumentParser, verb: Verb, words: Sequence[str]) -> dict[str, Any]:
-    """The settings that the words and the files they name give, by dotted name, without defaults."""
-    given = vars(parser.parse_args(words, defaults=False).as_flat())
-    given.pop("config", None)
-    names = {option.name for option in verb.options}
-    for name in given:
-        require(name in names, f"{name} is a group of settings: give each of them by its name")
-    return {name: value for name, value in given.items() if value is not None or name not in verb.positionals}
-
-
-# ---- the parser
-
-
-class _HelpFormatter(DefaultHelpFormatter):
-    """Shows help texts as they are: they say what a value is, and have the default at their end."""
-
-    def _get_help_string(self, action: Action) -> str:
-        return action.help or ""
-
-
-def _parser(verb: Verb, program: str = "dragoman") -> ArgumentParser:
-    """The parser of a verb."""
-    parser = ArgumentParser(
-        prog=program,
-        usage=textwrap.fill(verb.usage(program), 72, subsequent_indent=" " * 8, break_on_hyphens=False),
-        description=verb.config.__doc__,
-        allow_abbrev=False,
-        exit_on_error=False,
-        formatter_class=_HelpFormatter,
-    )
-    if not verb.module or verb.config is TrainConfig:
-        parser.add_argument(
-            "--config",
-            action="config",
-            help="YAML file of settings. Files and options apply in order; the last one wins.",
-        )
+def _help(verb: Verb, program: str) -> str:
+    usage = textwrap.fill(verb.usage(program), 72, subsequent_indent=" " * 8, break_on_hyphens=False)
+    parser = argparse.ArgumentParser(prog=program, usage=usage, description=verb.config.__doc__)
     groups: dict[str, Any] = {"": parser}
     types = get_type_hints(verb.config)
-    for option in verb.options:
+    for option in [*(_FILE_OPTIONS if verb.config is TrainConfig else ()), *verb.options]:
         group = option.name.rpartition(".")[0]
         if group not in groups:
             groups[group] = parser.add_argument_group(group, first_sentence(types[group]))
-        settings: dict[str, Any] = {"type": option.kind}
-        if option.is_list:
-            settings = {"type": get_args(option.kind)[0], "nargs": "+", "metavar": option.metavar.split()[0]}
-        elif option.name in verb.positionals:
-            settings["nargs"] = "?"
-        elif option.const is not None:
-            settings |= {"nargs": "?", "const": option.const}
         note = "required" if option.default is MISSING else f"default: {option.default_text}"
-        settings["help"] = f"{option.text} ({note})" if not note.endswith(": ") else option.text
-        groups[group].add_argument(option.name if option.name in verb.positionals else option.flag, **settings)
-    return parser
+        text = f"{option.text} ({note})" if not note.endswith(": ") else option.text
+        shape: dict[str, Any] = {"nargs": "+" if option.is_list else None if option.const is None else "?"}
+        if option.name in verb.positionals:
+            name = option.name
+        elif option.values:
+            name, shape["choices"] = option.flag, option.values
+        else:
+            name, shape["metavar"] = option.flag, option.name.rpartition(".")[2].upper()
+        groups[group].add_argument(name, help=" ".join(text.split()).replace("%", "%%"), **shape)
+    return parser.format_help()
 
 
-def _options_first(words: Sequence[str], options: Mapping[str, Option]) -> list[str]:
-    """The words as argparse understands them: options, spelt with dashes, and after "--" the positionals.
+# ---- words and files
 
-    By itself, argparse gives an optional positional its default at the first option, gives a switch the positional
-    that follows it, and drops the first of two parts of a list.
-    """
-    waiting, arranged, positionals = list(words), list[str](), list[str]()
+
+def _read_words(verb: Verb, words: Sequence[str]) -> dict[str, Any]:
+    """The settings that the words and the files they name give, by dotted name: the last of several wins."""
+    known = [*(_FILE_OPTIONS if verb.config is TrainConfig else ()), *verb.options]
+    options = {option.flag: option for option in known if option.name not in verb.positionals}
+    given, lists, waiting, others = dict[str, Any](), set[str](), list(words), list[str]()
     while waiting and waiting[0] != "--":
         word = waiting.pop(0)
-        if not word.startswith("--"):
-            (arranged if re.match(r"-\w", word) else positionals).append(word)
+        if not re.match(r"--|-\w", word):
+            others.append(word)
             continue
         flag, equals, value = word.partition("=")
-        flag = flag.replace("_", "-").replace("--print-config", "--print_config")
-        option = options.get(flag)
-        if option and option.is_list:
-            require(flag not in arranged, f"{flag} is given twice: give all of its values after one {flag}")
-            arranged += [flag, *([value] if equals else [])]
-            while waiting and not waiting[0].startswith("--"):
-                arranged.append(waiting.pop(0))
-        elif option and option.const is not None and not equals:
-            has_value = bool(waiting) and waiting[0].lower() in option.values
-            arranged.append(f"{flag}={waiting.pop(0) if has_value else option.const}")
+        flag = flag.replace("_", "-")
+        require(flag in options, f"unknown option {shorten(flag, 80)}{nearest(flag, options)}")
+        option = options[flag]
+        values = [value] if equals else _take_values(option, waiting)
+        require(bool(values), f"{flag} needs a value")
+        require(flag not in lists, f"{flag} is given twice: give all of its values after one {flag}")
+        if option.is_list:
+            lists.add(flag)
+        if flag == "--config":
+            given |= _read_file(verb, Path(value or values[0]))
         else:
-            arranged.append(f"{flag}{equals}{value}")
-            if not equals and waiting and not waiting[0].startswith("--"):
-                arranged.append(waiting.pop(0))
-    positionals += waiting[1:]
-    return [*arranged, "--", *positionals] if positionals else arranged
+            given[option.name] = _converted(option.kind, values if option.is_list else values[0])
+    others += waiting[1:]
+    for option in verb.options:
+        if option.name in verb.positionals and others:
+            given[option.name] = others if option.is_list else others[0]
+            others = [] if option.is_list else others[1:]
+    require(not others, f"unexpected argument {''.join(others[:1])!r}; text with spaces goes in quotes")
+    return given
 
 
-def _in_plain_words(message: str, verb: Verb) -> str:
-    """A complaint of jsonargparse as one sentence, with the option that may have been meant where one is unknown."""
-    message = " ".join(message.split())
-    expected = r"Expected an? (?:<class '(\w+)'>|typing\.Literal.*)\. Got value: ?(.*)"
-    if wrong := re.match(rf'Parser key "([\w.]+)".*?: {expected}', message):
-        name, kind, value = wrong.groups()
-        choices = ", ".join(next(option.values for option in verb.options if option.name == name))
-        return f"{name} must be {_KINDS[kind] if kind else f'one of {choices}'}, not {value or 'nothing'}"
-    if unknown := re.match(r"unrecognized arguments: (?:-- )?([^= ]+)", message):
-        if unknown[1] in [f"--{name}" for name in verb.positionals]:
-            return f"unknown option {unknown[1]}: give its value without the name"
-        if unknown[1].startswith("--"):
-            return f"unknown option {unknown[1]}{nearest(unknown[1], [option.flag for option in verb.options])}"
-        if unknown[1].startswith("-"):
-            return f"unknown option {unknown[1]}; text that begins with a dash goes last, after --"
-        return f"unexpected argument {unknown[1]!r}; text with spaces goes in quotes"
-    if unknown := re.match(r"Option '(\S+)' is not accepted", message):
-        return f"unknown setting {unknown[1]}{nearest(unknown[1], [option.name for option in verb.options])}"
-    if "item assignment" in message or "not iterable" in message:
-        return "a list is written as [text, …] in a settings file"
-    return re.sub(r'^Parser key "([\w.]+)": ', r"--\1: ", message)
+def _take_values(option: Option, waiting: list[str]) -> list[Any]:
+    """Take the values of an option from the words after it."""
+    if option.const is not None:
+        has_value = bool(waiting) and waiting[0].lower() in option.values
+        return [waiting.pop(0) if has_value else option.const]
+    taken = list(takewhile(lambda word: not word.startswith("--"), waiting))
+    taken = taken if option.is_list else taken[:1]
+    del waiting[: len(taken)]
+    return taken
 
 
-def _build(config: type, values: Mapping[str, Any], prefix: str = "") -> Any:
+def _read_file(verb: Verb, path: Path) -> dict[str, Any]:
+    """The settings in a YAML file, by dotted name."""
+    try:
+        settings = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
+        raise ConfigError(f"{path}: can't be understood ({shorten(' '.join(str(error).split()), 300)})") from None
+    require(isinstance(settings, dict), f"{path}: has no settings, such as seed: 1")
+    return dict(_flat(settings, {option.name: option for option in verb.options}))
+
+
+def _flat(settings: Mapping[Any, Any], options: Mapping[str, Option], group: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in settings.items():
+        name = f"{group}{key}"
+        if name in options:
+            yield name, _converted(options[name].kind, value)
+        elif isinstance(value, dict) and any(known.startswith(f"{name}.") for known in options):
+            yield from _flat(value, options, f"{name}.")
+        else:
+            raise ConfigError(f"unknown setting {shorten(name, 80)}{nearest(name, options)}")
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    """A word as what it is written for; unchanged where it is no such thing, which the config refuses."""
+    if get_origin(kind) is list and isinstance(value, list):
+        return [_converted(get_args(kind)[0], item) for item in value]
+    if kind is bool and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), value)
+    if kind in (int, float) and type(value) in (str, int):
+        with suppress(ValueError, OverflowError):
+            return kind(value)
+    return value
+
+
+def _build(config: type, values: Mapping[str, Any], group: str = "") -> Any:
     """The config dataclass from the values of its settings, by dotted name."""
-    types, chosen = get_type_hints(config), dict[str, Any]()
-    for field in fields(config):
-        name = prefix + field.name.rstrip("_")
-        if is_dataclass(types[field.name]):
-            chosen[field.name] = _build(types[field.name], values, f"{name}.")
-        elif name in values:
-            value = chosen[field.name] = values[name]
-            texts = value if isinstance(value, list) else [value]
-            needed = get_origin(types[field.name]) is list or (types[field.name] is str and field.default != "")
-            require(value is not None, f"{name} has no value: give it one, or leave it out")
-            require("" not in texts or not needed, f"{name} is empty: it needs a value")
-            require(all(map(_is_text, map(str, texts))), f"{name} is not text: {value!a}")
+    chosen = dict[str, Any]()
+    for name, kind in get_type_hints(config).items():
+        dotted = group + name.rstrip("_")
+        if is_dataclass(kind):
+            chosen[name] = _build(kind, values, f"{dotted}.")  # type: ignore[arg-type]
+        elif dotted in values:
+            chosen[name] = values[dotted]
     try:
         return config(**chosen)
     except ConfigError as error:
-        named = str(error).split(" ")[0] in chosen
-        raise ConfigError(f"{prefix if named else ''}{error}") from None
-
-
-def _is_text(value: str) -> bool:
-    """Whether a value can be written in UTF-8, and can be the name of a file."""
-    return "\0" not in value and value.encode(errors="replace").decode() == value
+        is_named = str(error).split(" ")[0] in chosen
+        raise ConfigError(f"{group if is_named else ''}{error}") from None
 
 
 # ---- what the settings of training start from
@@ -322,7 +291,7 @@ def _is_text(value: str) -> bool:
 
 def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the preset chooses, or the model to fine-tune, by dotted name."""
-    values = dict(PRESETS[given.get("preset", TrainConfig.preset)])
+    values = dict(PRESETS.get(str(given.get("preset", TrainConfig.preset)), {}))
     if parent := given.get("from"):
         values |= FINE_TUNING
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # training will complain about it
@@ -331,11 +300,13 @@ def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _refuse_unused_rate(settings: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Refuse a learning rate on the command line that the schedule does not use."""
-    schedule = settings.get("optimizer.schedule", OptimizerConfig.schedule)
-    unused, used = "--optimizer.peak-lr", "--optimizer.lr-scale"
-    if schedule != "paper":
-        unused, used = used, unused
-    given = unused in [word.partition("=")[0] for word in words]
-    require(not given, f"{unused} has no effect on the schedule {schedule}: choose {used}, or another schedule")
+def _refuse_without_effect(starting: Mapping[str, Any], given: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Refuse words that change nothing: a rate that the schedule does not use, starting values beside a whole file."""
+    schedule = {**starting, **given}.get("optimizer.schedule", OptimizerConfig.schedule)
+    rates = ("--optimizer.peak-lr", "--optimizer.lr-scale")
+    unused, used = rates if schedule == "paper" else reversed(rates)
+    for word in words:
+        flag = word.partition("=")[0].replace("_", "-")
+        require(flag != unused, f"{flag} has no effect on the schedule {schedule}: choose {used}, or another schedule")
+        is_overridden = flag in ("--preset", "--from") and starting.keys() <= given.keys()
+        require(not is_overridden, f"{flag} has no effect, because the settings it chooses are all given")
