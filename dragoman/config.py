@@ -51,7 +51,14 @@ Rate = Annotated[float, Between(0, 0.999999)]
 LengthPenalty = Annotated[float, Between(0, 10)]
 
 
-_NOUNS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a group"}
+_NOUNS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    list: "a list, such as [a, b]",
+    dict: "a group",
+}
 
 
 class Settings:
@@ -73,12 +80,12 @@ def _require_type(name: str, kind: Any, value: Any) -> None:
         require(least <= value <= most, f"{name} must be between {least:,} and {most:,}, not {shown}")
     elif origin is Literal:
         require(value in arguments, f"{name} must be one of {', '.join(arguments)}, not {shown}")
-    elif origin is list:
-        require(isinstance(value, list), f"{name} must be a list, such as [a, b], not {shown}")
-        for item in value:
-            _require_type(name, arguments[0], item)
-    elif noun := _NOUNS.get(origin or kind):
-        is_right = isinstance(value, (int, float) if kind is float else origin or kind)
+    elif origin in (list, dict):
+        require(isinstance(value, origin), f"{name} must be {_NOUNS[origin]}, not {shown}")
+        for item in value.values() if origin is dict else value:
+            _require_type(name, arguments[-1], item)
+    elif noun := _NOUNS.get(kind):
+        is_right = isinstance(value, (int, float) if kind is float else kind)
         require(is_right and (kind is bool or not isinstance(value, bool)), f"{name} must be {noun}, not {shown}")
 
 

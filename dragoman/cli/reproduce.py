@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import json
 import shlex
-import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
-
-import yaml
+from typing import Any, NamedTuple, cast
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import ReproduceConfig
 from dragoman.cli.parsing import parse, read_settings
-from dragoman.config import ConfigError, DragomanError, require
+from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
 from dragoman.runtime.console import say, table_cell
 from dragoman.runtime.device import choose_device
-from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import locate
 from dragoman.train import dry_run_training, train
 from dragoman.training.dry_run import SyntheticText, dry_run
 
-_RESERVED = {
-    "train": ("out", "seed", "restart", "accept_changes", "dry_run", "device"),
-    "evaluate": ("folder", "json", "markdown", "device"),
-}
-"""Settings that the verb chooses itself."""
-_WRITTEN = ("train.yaml", "results.md", "results.json")
+_WRITTEN = ("results.md", "results.json")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(Settings):
     """What a recipe's file says."""
 
     about: str
@@ -44,7 +37,7 @@ class Recipe:
     download: str
     """The text, as the verb download calls it."""
     train: dict[str, Any]
-    """Settings, as --config takes them; texts are below the folder of the data."""
+    """Settings of train, as in its files; texts are below the folder of the data."""
     evaluate: dict[str, Any]
     """Options of evaluate; texts as in train."""
     seeds: list[int] = field(default_factory=lambda: [1])
@@ -54,38 +47,14 @@ class Recipe:
     imagined: dict[str, float] = field(default_factory=dict)
     """Pairs and mean length of the text, for a dry run without it."""
 
-    def __post_init__(self) -> None:
-        """Refuse what is no recipe; train and evaluate are parsed later, their texts are used before."""
-        ReproduceConfig(recipe="", seeds=self.seeds)  # refuses impossible seeds
-        for name, texts in self._texts().items():
-            is_list = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) for text in texts)
-            require(is_list, f"{name} must be a list of texts, such as [val]")
-        for name in ("source", "target"):
-            require(isinstance(self.train.get(name), str), f"train.{name} must be a language code")
-        for group, settings in (("train", self.train), ("evaluate", self.evaluate)):
-            for name in settings:
-                chosen = str(name).replace("-", "_") in _RESERVED[group]
-                require(not chosen, f"{group}.{name} is chosen by reproduce: leave it out")
-        sizes = not self.imagined or {*self.imagined} == {"pairs", "length"}
-        require(sizes, "imagined must have pairs and length")
 
-    def _texts(self) -> dict[str, Any]:
-        needed = {"train.train": self.train.get("train"), "evaluate.test": self.evaluate.get("test")}
-        return needed | {f"train.{name}": self.train[name] for name in ("valid", "test") if name in self.train}
+class Command(NamedTuple):
+    """One step of a recipe: the call of a verb."""
 
-    def missing(self, data: str) -> str:
-        """What a folder lacks of the texts; empty if it has all."""
-        try:
-            for text in [text for texts in self._texts().values() for text in _within(data, texts)]:
-                locate(text, self.train["source"], self.train["target"])
-        except DragomanError as error:
-            return str(error)
-        return ""
-
-    def settings(self, data: str) -> str:
-        """The settings of training as a file for --config."""
-        texts = {name: _within(data, self.train[name]) for name in ("train", "valid", "test") if name in self.train}
-        return yaml.safe_dump(self.train | texts, sort_keys=False, allow_unicode=True)
+    words: str
+    """For people to copy."""
+    config: Any
+    """What the verb makes of them."""
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -97,82 +66,87 @@ def read_recipe(path: Path) -> Recipe:
         raise DragomanError(f"{path}: not a recipe ({error}); {hint}") from None
 
 
-def _within(data: str, texts: list[str]) -> list[str]:
-    """Texts in the folder of the data, each a prefix or a file for each language with a comma between."""
-    return [",".join(str(Path(data, part)) for part in text.split(",")) for text in texts]
-
-
-# ---- the runs
-
-
 def reproduce(config: ReproduceConfig) -> int:
     """Download, train with each seed, evaluate, and print the table; returns the exit code."""
     path = Path(config.recipe)
     recipe = read_recipe(path)
     data = config.data or f"data/{recipe.download.replace(':', '-').replace('/', '-')}"
-    seeds = config.seeds or recipe.seeds
-    config = replace(config, data=data, out=config.out or f"runs/{path.stem}", seeds=seeds)
+    out, seeds = Path(config.out or f"runs/{path.stem}"), config.seeds or recipe.seeds
+    config = replace(config, data=data, out=str(out), seeds=seeds)  # refuses impossible seeds
     say(recipe.about)
+    # All are planned before anything is fetched: a wrong setting is found now, not after days.
+    plans = [_plan(recipe, config, out / f"seed-{seed}", seed) for seed in seeds]
+    missing = _missing(*plans[0])
     if config.dry_run:
-        print("\n".join(_dry_run(recipe, config)))
+        print("\n".join(_dry_run(recipe, plans[0][0].config, missing)))
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
-    out, folders = Path(config.out), [Path(config.out, f"seed-{seed}") for seed in seeds]
     refuse_to_overwrite(out, _WRITTEN if any(out.glob("seed-*")) else (), _WRITTEN)
-    for folder in folders:
-        make_folder(folder)
-    settings = out / "train.yaml"
-    write_atomically(settings, recipe.settings(data).encode())
-    # All are planned before anything is fetched: a wrong setting is found now, not after days.
-    runs = [_plan(recipe, config, settings, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]
-    if missing := recipe.missing(data):
+    if missing:
         say(f"{missing}\n$ dragoman download {recipe.download} --out {shlex.quote(data)}")
         download(recipe.download, Path(data))
-    for training, scoring in runs:
-        say(f"$ dragoman train {shlex.join(training)}")
-        if code := train(parse("train", VERBS["train"], training)):
+    for training, scoring in plans:
+        say(f"$ {training.words}")
+        if code := train(training.config):
             return code
-        say(f"$ dragoman evaluate {shlex.join(scoring)}")
-        evaluate(parse("evaluate", VERBS["evaluate"], scoring))
-    _conclude(recipe, _of_one_system(read_evaluation(str(folders[-1] / "scores.json")), out), out)
+        say(f"$ {scoring.words}")
+        evaluate(scoring.config)
+    _conclude(recipe, _of_one_system(read_evaluation(str(out / f"seed-{seeds[-1]}" / "scores.json")), out), out)
     return 0
 
 
-def _plan(
-    recipe: Recipe, config: ReproduceConfig, settings: Path, folder: Path, seed: int
-) -> tuple[list[str], list[str]]:
-    """The words of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
-    training = ["--config", str(settings), "--out", str(folder), "--seed", str(seed), "--device", config.device]
+def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> tuple[Command, Command]:
+    """The calls of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
+    training = ["--out", str(folder), "--seed", str(seed), "--device", config.device]
     training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
     scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
-    scoring += ["--device", config.device, "--test", *_within(config.data, recipe.evaluate["test"])]
-    scoring += [f"--{name}={value}" for name, value in recipe.evaluate.items() if name != "test"]
+    scoring += ["--device", config.device]
+    calls = {"train": _options(recipe.train, config.data) + training, "evaluate": scoring}
+    calls["evaluate"] += _options(recipe.evaluate, config.data)
     try:
-        parse("train", VERBS["train"], training)
-        parse("evaluate", VERBS["evaluate"], scoring)
+        commands = [Command(shlex.join(["dragoman", v, *w]), parse(v, VERBS[v], w)) for v, w in calls.items()]
     except ConfigError as error:
         raise ConfigError(f"{config.recipe}: {error}") from None
-    return training, scoring
+    return commands[0], commands[1]
 
 
-def _dry_run(recipe: Recipe, config: ReproduceConfig) -> list[str]:
+def _options(settings: Mapping[str, Any], data: str, group: str = "") -> list[str]:
+    """Settings as words of the command line; lists are of texts, which are in the folder of the data."""
+    words = list[str]()
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            words += _options(value, data, f"{group}{name}.")
+        elif isinstance(value, list):
+            texts = [",".join(str(Path(data, part)) for part in str(text).split(",")) for text in value]
+            words += [f"--{group}{name}", *texts]
+        else:
+            words.append(f"--{group}{name}={value}")
+    return words
+
+
+def _missing(training: Command, scoring: Command) -> str:
+    """What the disk lacks of the texts; empty if it has all."""
+    run: TrainConfig = training.config
+    try:
+        for text in (*run.train, *run.valid, *run.test, *scoring.config.test):
+            locate(text, run.source, run.target)
+    except DragomanError as error:
+        return str(error)
+    return ""
+
+
+def _dry_run(recipe: Recipe, training: TrainConfig, missing: str) -> list[str]:
     """What training would take, with the text or, if it is missing, with one of the size that the recipe imagines."""
-    missing, seed = recipe.missing(config.data), config.seeds[0]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Path(folder, "train.yaml")
-        settings.write_text(recipe.settings(config.data), encoding="utf-8")
-        place = Path(folder) if missing else Path(config.out, f"seed-{seed}")
-        training = parse("train", VERBS["train"], _plan(recipe, config, settings, place, seed)[0])
     if not missing:
         return dry_run_training(training)
-    if not recipe.imagined:
-        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download} --out {config.data}")
+    if not {"pairs", "length"} <= recipe.imagined.keys():
+        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download}")
     pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
     say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
     text = SyntheticText(pairs, length, training.text.max_length, words)
     shape = replace(training.model, source_vocab_size=words, target_vocab_size=words)
-    return dry_run(training, shape, text, choose_device(config.device), say)
+    return dry_run(training, shape, text, choose_device(training.device), say)
 
 
 # ---- the table
