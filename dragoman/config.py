@@ -361,8 +361,6 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(bool(self.train), "train needs at least one text")
-        require(bool(self.source and self.target), "source and target need a language code each, such as en and de")
         require(
             self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
             f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",

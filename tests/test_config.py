@@ -57,8 +57,6 @@ def test_every_number_has_bounds_and_what_is_outside_is_refused_by_name(config: 
         (TextConfig, {"subword_dropout": 0.1, "subwords": "unigram"}, ["subword_dropout", "bpe"]),
         (SearchConfig, {"beam": 3, "n_best": 4}, ["n_best", "beam", "3", "4"]),
         (TrainConfig, {"optimizer": OptimizerConfig(schedule="linear")}, ["linear", "max_steps", "max_minutes"]),
-        (TrainConfig, {"train": []}, ["train"]),
-        (TrainConfig, {"source": ""}, ["source"]),
         (TrainConfig, {"text": TextConfig(vocabulary="separate")}, ["model.share_embeddings"]),
         (TrainConfig, {"text": TextConfig(max_length=512)}, ["text.max_length", "model.max_length", "512"]),
     ],

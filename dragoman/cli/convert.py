@@ -22,8 +22,6 @@ from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prov
 from dragoman.runtime.console import say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
 
-_SUSPICIOUS_BLEU = 1.0
-
 
 def export_model(config: ExportConfig) -> int:
     """Export a model folder; returns the exit code."""
@@ -97,8 +95,6 @@ def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
     parity = prove(loaded, other, sample)
     for line in parity.lines():
         say(line)
-    if parity.bleu and max(max(scores) for scores in parity.bleu.values()) < _SUSPICIOUS_BLEU:
-        say("warning: both sides agree, but their translations have next to nothing in common with the references")
     if not parity.passed:
         first = next(iter(parity.examples), None)
         difference = f"{first['source']!r} becomes {first['here']!r} here and {first['there']!r} there" if first else ""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import textwrap
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from dragoman.cli.options import CheckConfig, DownloadConfig, SplitConfig
-from dragoman.corpus_check.check import Diagnosis, examine_text
+from dragoman.corpus_check.check import examine_text
 from dragoman.datasets import PARTS
 from dragoman.datasets import download as texts
 from dragoman.datasets import split as parts
-from dragoman.runtime.console import say
+from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate
 
@@ -57,7 +55,14 @@ def check(config: CheckConfig) -> int:
     """Print what is wrong with parallel text; returns the exit code: 1 if there is an error."""
     corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
     prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
-    diagnosis = _examine(config)
+    report = NowAndThen(say)
+
+    def progress(done: int, total: int) -> None:
+        report(f"examined {done:,} of {total:,} pairs" if total else f"counted {done:,} pairs")
+
+    diagnosis = examine_text(
+        config.train, config.source, config.target, config.valid, config.test, config.examples, progress
+    )
     if config.json:
         content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(Path(config.json), content.encode())
@@ -65,24 +70,5 @@ def check(config: CheckConfig) -> int:
     text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
     for severity, colour in _COLOURS.items():
         text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
-    if sys.stdout.isatty():
-        Console().print(text, soft_wrap=True)
-    else:
-        print(text.plain)
+    Console().print(text, soft_wrap=True)
     return int(any(finding.severity == "error" for finding in diagnosis.findings))
-
-
-def _examine(config: CheckConfig) -> Diagnosis:
-    """Check the text, with a progress bar on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("counting", total=None)
-
-        def update(done: int, total: int) -> None:
-            about = f"examining {total:,} pairs" if total else f"counting: {done:,}"
-            progress.update(task, completed=done, total=total or None, description=about)
-
-        return examine_text(
-            config.train, config.source, config.target, config.valid, config.test, config.examples, update
-        )

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
-from dragoman.checkpoint import RUN_FILE, Direction
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.translate import line_counter, naming, open_translator, say_truncated
 from dragoman.config import DragomanError
-from dragoman.corpus_check.check import find_reversed
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.exported import files_of_model
 from dragoman.runtime.console import NowAndThen, say
-from dragoman.runtime.files import checksum, prepare_reports, write_atomically
-from dragoman.text.corpus import Corpus, locate, read_pairs
+from dragoman.runtime.files import prepare_reports, write_atomically
+from dragoman.text.corpus import locate, read_pairs
 
 
 def evaluate(config: EvaluateConfig) -> int:
@@ -32,7 +27,6 @@ def evaluate(config: EvaluateConfig) -> int:
     pairs, name = list(read_pairs(config.test, direction.source, direction.target)), ", ".join(config.test)
     if not pairs:
         raise DragomanError(f"{name}: empty; there is nothing to evaluate")
-    _warn_about_text(config, direction, corpora)
     with naming(name):
         progress = line_counter(NowAndThen(say), 0, len(pairs))
         found = translator.translate([source for source, _ in pairs], config, progress)
@@ -54,33 +48,6 @@ def evaluate(config: EvaluateConfig) -> int:
         if metric in scores:
             print(f"{METRICS[metric]} {scores[metric]:.2f}  {scores[f'{metric}_signature']}")
     return 0
-
-
-def _warn_about_text(config: EvaluateConfig, direction: Direction, corpora: Sequence[Corpus]) -> None:
-    """Warn of a text whose sides are swapped, or that the model has learned from or was chosen by."""
-    for text, is_reversed in zip(config.test, find_reversed(corpora), strict=True):
-        if is_reversed:
-            say(
-                f"warning: {text}: seems to be the wrong way round, {direction.target} to {direction.source}; the "
-                f"model translates {direction.source} to {direction.target}"
-            )
-    seen = _files_of_the_run(Path(config.folder))
-    for text, corpus in zip(config.test, corpora, strict=True):
-        if all(checksum(path) in seen for path in corpus.paths):
-            say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
-
-
-def _files_of_the_run(folder: Path) -> set[str]:
-    """SHA-256 of the files that a run trained on and was validated with, as far as its folder still knows them."""
-    try:
-        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
-        key = json.loads((folder / "data" / "key.json").read_text(encoding="utf-8"))
-        tested = [locate(text, settings["source"], settings["target"]).paths for text in settings["test"]]
-        number = sum(map(len, tested))
-        held_out = map(checksum, folder.glob("heldout.*"))  # without a validation text, the model was chosen by these
-        return {file[3] for file in key["files"][: len(key["files"]) - number]} | {*held_out}
-    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError, yaml.YAMLError, DragomanError):
-        return set()  # not the folder of a run, or its text is elsewhere by now
 
 
 def compare(config: CompareConfig) -> int:

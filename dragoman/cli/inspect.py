@@ -29,12 +29,6 @@ def inspect(config: InspectConfig) -> int:
     device = choose_device(config.device)
     translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
     inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
-    subwords, longest = len(inspection.source_pieces), translator.longest_source
-    if config.long == "split" and subwords > longest:
-        say(
-            f"the sentence has {subwords:,} subwords, more than any in training ({longest:,}): translate would split "
-            f"it and translate its parts"
-        )
     if out:
         write_atomically(Path(out), inspection.to_html().encode())
     if config.json:

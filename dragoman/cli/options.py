@@ -125,7 +125,7 @@ class CompareConfig(Settings):
     """Also write the result to this file."""
 
     def __post_init__(self) -> None:
-        require(bool(self.system), "compare needs at least one --system file")
+        super().__post_init__()
         for files in (self.system, self.baseline):
             require(len({*files}) == len(files), "a file is given twice: each counts as a run of its own")
         paired = len(self.baseline) in (0, len(self.system))
@@ -155,6 +155,7 @@ class ReproduceConfig(Settings):
     """auto, cpu, cuda, cuda:N or mps."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         possible = all(0 <= seed < 2**63 for seed in self.seeds) and len({*self.seeds}) == len(self.seeds)
         require(possible, "seeds must be different numbers from 0 to 2^63 - 1")
 

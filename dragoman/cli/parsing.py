@@ -18,7 +18,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from docstring_parser import parse_from_object
@@ -45,12 +45,6 @@ class Verb:
     def options(self) -> list[Option]:
         """The verb's options, positionals included, in the order of its help."""
         return [option for option in _options(self.config) if option.name not in self.hidden]
-
-    def missing(self, given: Mapping[str, Any]) -> list[str]:
-        """The required options that are not given or empty, as they are written."""
-        required = [option for option in self.options if option.default is MISSING]
-        missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
-        return [option.name if option.name in self.positionals else option.flag for option in missing]
 
     def usage(self, program: str) -> str:
         """The words that must be given: positionals first, because an option of several values would take them."""
@@ -153,18 +147,11 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
         defaults = {option.name: option.default for option in verb.options if option.default is not MISSING}
         print(yaml.safe_dump(defaults | starting | given, sort_keys=False, allow_unicode=True), end="", flush=True)
         raise SystemExit(0)
-    missing = verb.missing(given)
-    require(not missing, f"required: {', '.join(missing)} (usage: {verb.usage(program)})")
+    required = [option for option in verb.options if option.default is MISSING]
+    missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
+    wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
+    require(not missing, f"required: {wanted} (usage: {verb.usage(program)})")
     return _build(verb.config, starting | given)
-
-
-def read_settings(config: type, path: Path) -> Any:
-    """The config dataclass of which a YAML file has the settings; raises ConfigError for a wrong file."""
-    file = Verb(config, "", ())
-    given = _read_file(file, path)
-    missing = [flag.removeprefix("--") for flag in file.missing(given)]
-    require(not missing, f"{', '.join(missing)} missing")
-    return _build(config, given)
 
 
 def _help(verb: Verb, program: str) -> str:
@@ -212,7 +199,7 @@ def _read_words(verb: Verb, words: Sequence[str]) -> dict[str, Any]:
         if option.is_list:
             lists.add(flag)
         if flag == "--config":
-            given |= _read_file(verb, Path(value or values[0]))
+            given |= _flat(read_yaml(Path(values[0])), {option.name: option for option in verb.options})
         else:
             given[option.name] = _converted(option.kind, values if option.is_list else values[0])
     others += waiting[1:]
@@ -235,8 +222,8 @@ def _take_values(option: Option, waiting: list[str]) -> list[Any]:
     return taken
 
 
-def _read_file(verb: Verb, path: Path) -> dict[str, Any]:
-    """The settings in a YAML file, by dotted name."""
+def read_yaml(path: Path) -> dict[Any, Any]:
+    """The settings in a YAML file; raises ConfigError for a file without."""
     try:
         settings = yaml.safe_load(path.read_bytes())
     except OSError as error:
@@ -244,7 +231,7 @@ def _read_file(verb: Verb, path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RuntimeError) as error:
         raise ConfigError(f"{path}: can't be understood ({shorten(' '.join(str(error).split()), 300)})") from None
     require(isinstance(settings, dict), f"{path}: has no settings, such as seed: 1")
-    return dict(_flat(settings, {option.name: option for option in verb.options}))
+    return cast(dict[Any, Any], settings)
 
 
 def _flat(settings: Mapping[Any, Any], options: Mapping[str, Option], group: str = "") -> Iterator[tuple[str, Any]]:

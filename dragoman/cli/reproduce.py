@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import ReproduceConfig
-from dragoman.cli.parsing import parse, read_settings
+from dragoman.cli.parsing import parse, read_yaml
 from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
@@ -60,8 +60,8 @@ class Command(NamedTuple):
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe; raises DragomanError for what is none."""
     try:
-        return cast(Recipe, read_settings(Recipe, path))
-    except ConfigError as error:
+        return Recipe(**read_yaml(path))
+    except (ConfigError, TypeError) as error:
         hint = "see those in recipes/ of Dragoman's source repository"
         raise DragomanError(f"{path}: not a recipe ({error}); {hint}") from None
 

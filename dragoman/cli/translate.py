@@ -27,7 +27,7 @@ from dragoman.checkpoint import (
     refuse_folder_for_average,
 )
 from dragoman.cli.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
-from dragoman.config import ConfigError, DragomanError
+from dragoman.config import DragomanError
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2 import choose_engine
 from dragoman.inference.results import Translation
@@ -102,12 +102,8 @@ def naming(text: str) -> Iterator[None]:
     """Put the name of the text in front of what is wrong with it."""
     try:
         yield
-    except ConfigError:
-        raise
     except DragomanError as error:
-        if "memory" in str(error):  # nothing is wrong with the text
-            raise
-        raise DragomanError(f"{text}: {error}") from None
+        raise type(error)(f"{text}: {error}") from None
 
 
 # ---- what comes in

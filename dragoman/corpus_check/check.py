@@ -127,11 +127,6 @@ def examine_text(
     return Diagnosis(_in_order(findings), training.pairs, {name: texts[name].pairs for name in held_out}, flags)
 
 
-def find_reversed(corpora: Sequence[Corpus]) -> list[bool]:
-    """Return which corpora have source and target the wrong way round."""
-    return [part.check_languages() for part in _Text("test", corpora, 0, lambda done, total: None).parts]
-
-
 def _in_order(findings: list[Finding]) -> list[Finding]:
     """The gravest first, without those of held-out text that can't be judged by the training text."""
     training = [finding for finding in findings if finding.text == "training"]

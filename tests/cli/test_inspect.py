@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder
+from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.figures import gallery
 from dragoman.model.transformer import Transformer
@@ -73,16 +72,6 @@ def test_every_form_on_request_and_nothing_else(folder: Path, tmp_path: Path) ->
     pictures = {path.stem: path.read_bytes()[:6] for path in (tmp_path / "pictures").iterdir()}
     assert pictures == dict.fromkeys([*BLOCKS, "overview"], PNG)
     assert (tmp_path / "deep" / "er" / "page.html").is_file()
-
-
-def test_a_sentence_that_translate_would_split_is_said_to_be_one(folder: Path, tmp_path: Path) -> None:
-    trained = ModelFolder.load(folder)
-    direction = replace(trained.direction, facts={LONGEST_FACT: 4})
-    ModelFolder(trained.model, trained.vocabulary, direction).save(tmp_path / "short")
-    sentence = "word1 and word2 and word3"
-    said = run("inspect", tmp_path / "short", sentence, "--max-length", 5, "--text").err
-    assert "more than any in training (4): translate would split it" in said
-    assert "split" not in run("inspect", folder, sentence, "--max-length", 5, "--text").err
 
 
 def test_the_search_is_computed_as_in_translate_and_what_is_shown_in_fp32(folder: Path, tmp_path: Path) -> None:

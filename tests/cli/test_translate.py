@@ -17,7 +17,7 @@ from dragoman.checkpoint import ModelFolder
 from dragoman.cli import translate as commands
 from dragoman.cli.main import main
 from dragoman.cli.options import TranslateConfig
-from dragoman.config import ConfigError, DragomanError, SearchConfig
+from dragoman.config import SearchConfig
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Part, Translation
 from dragoman.inference.translator import Translator
@@ -269,16 +269,6 @@ def test_the_translator_is_the_one_asked_for(
     settings = ["--device", "cpu", "--precision", precision, "--workers", workers]
     assert run(verb, model, *text, tmp_path / "test.tsv", *settings).code == 0
     assert [(translator.engine.autocast, translator.workers) for translator in made] == [(precision == "bf16", used)]
-
-
-def test_settings_and_memory_are_no_faults_of_the_text(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a cat\n")
-    assert "text:" not in complaint(2, "translate", model, tmp_path / "text", "--min-length", 600)
-    for error in (ConfigError("no"), DragomanError("out of memory on a line of 3 subwords")):
-        with pytest.raises(type(error), match=f"^{error}$"), commands.naming("text"):
-            raise error
-    with pytest.raises(DragomanError, match=r"^text: source line 2"), commands.naming("text"):
-        raise DragomanError("source line 2 is long")
 
 
 def test_a_layer_that_is_not_there_is_told_before_anything_is_translated(

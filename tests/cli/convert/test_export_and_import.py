@@ -141,14 +141,6 @@ def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert second.direction == first.direction, "what is known about the model comes along"
 
 
-def test_an_agreement_on_nonsense_is_a_warning(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    export(model, "ctranslate2")
-    assert "warning" not in capsys.readouterr().err
-    (model.parent / "valid.ne").write_text("".join(f"{word} .\n" for word in ["yes", "no", "maybe", "never"] * 10))
-    export(model, "ctranslate2")
-    assert "next to nothing in common with the references" in capsys.readouterr().err
-
-
 def test_an_exported_folder_with_a_file_of_another_model_is_refused(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
