@@ -23,8 +23,8 @@ LONG = "The cat sees a dog. A cat sees the dog. The dog sees."
 
 
 @cache
-def small_translator() -> Translator:
-    """A translator with random weights, which takes 14 subwords."""
+def small_translator(max_length: int = 14) -> Translator:
+    """A translator with random weights."""
     torch.manual_seed(3)
     english, french = ["the cat sees a dog."] * 9, ["le chat voit un chien."] * 9
     vocabulary = Vocabulary.learn((english, french), TextConfig(vocab_size=320))
@@ -34,7 +34,7 @@ def small_translator() -> Translator:
         num_heads=2,
         num_encoder_layers=1,
         num_decoder_layers=1,
-        max_length=14,
+        max_length=max_length,
         source_vocab_size=len(vocabulary.source),
         target_vocab_size=len(vocabulary.target),
     )

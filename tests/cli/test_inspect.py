@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dragoman.checkpoint import Direction, ModelFolder
-from dragoman.config import ModelConfig, TextConfig
 from dragoman.figures import gallery
-from dragoman.model.transformer import Transformer
-from dragoman.text.subwords import Vocabulary
+from tests.cli.conftest import small_translator
 from tests.command_calls import run
 
 BLOCKS = {"encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"}
@@ -24,21 +19,8 @@ PNG = b"\x89PNG\r\n"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights."""
-    lines = [f"word{i} and {i * 7} more" for i in range(200)]
-    vocabulary = Vocabulary.learn((lines, lines), TextConfig(vocab_size=300))
-    size = len(vocabulary.source)
-    shape = ModelConfig(
-        d_model=16,
-        d_ff=32,
-        num_heads=2,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        max_length=40,
-        source_vocab_size=size,
-        target_vocab_size=size,
-    )
     out = tmp_path_factory.mktemp("model")
-    ModelFolder(Transformer(shape), vocabulary, Direction("en", "xx")).save(out)
+    small_translator(max_length=40).folder.save(out)
     return out
 
 
@@ -109,22 +91,6 @@ def test_what_is_wrong_is_said_in_one_sentence(words: list[str], code: int, comp
     assert result.code == code
     assert complaint in result.err
     assert len(result.err.splitlines()) == 1
-
-
-def test_devices_and_links_are_written_to_and_not_replaced(folder: Path, tmp_path: Path) -> None:
-    link, target = tmp_path / "link.html", tmp_path / "target.html"
-    target.write_text("<!doctype html>")
-    link.symlink_to(target)
-    assert run("inspect", folder, "word1", "--max-length", 2, "--out", link).code == 0
-    assert link.is_symlink()
-    assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE)
-    assert run("inspect", folder, "word1", "--max-length", 2, "--out", pipe).code == 0
-    page, _ = reader.communicate(timeout=30)
-    assert page == target.read_bytes()
-    assert pipe.is_fifo()
 
 
 def test_figures_of_a_translator_are_added_to_the_others(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints
-from dragoman.training.run_state import list_states
 from tests.command_calls import complaint, python, run, train
 
 
@@ -30,14 +29,6 @@ def test_training_leaves_a_model_folder_with_records_and_checkpoints(text: Path,
     assert checkpoint_steps(trained) == ["step-00000002", "step-00000004"]
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "valid/loss" in line] == [2, 4]
-
-
-def test_a_finished_run_says_so_and_changes_nothing(text: Path, copy: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
-    result = run(*train(text, copy))
-    assert (result.code, result.out) == (0, "")
-    assert "already finished" in result.err
-    assert {path: path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()} == before
 
 
 IN_A_TERMINAL = """
@@ -67,15 +58,6 @@ def test_closing_the_terminal_saves_and_the_same_command_continues(text: Path, t
     assert result.code == 0
     (step,) = re.findall(r"resuming after step ([\d,]+)", result.err)
     assert int(step.replace(",", "")) > 0
-
-
-def test_a_damaged_state_is_named_with_the_way_out(text: Path, copy: Path) -> None:
-    states = list_states(copy)
-    for path in states:
-        path.write_bytes(path.read_bytes()[:1000])
-    message = complaint(1, *train(text, copy, "--max_steps", 6))
-    assert str(states[-1]) in message
-    assert "--restart" in message
 
 
 def test_missing_text_and_a_folder_that_cannot_be_written_are_named(text: Path, tmp_path: Path) -> None:

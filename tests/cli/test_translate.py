@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from dragoman.cli.main import main
 from dragoman.cli.options import TranslateConfig
 from dragoman.config import SearchConfig
 from dragoman.inference.alignment import Alignment
-from dragoman.inference.results import Part, Translation
+from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen
 from tests.cli.conftest import LONG, small_translator
@@ -105,18 +104,6 @@ def test_a_sentence_in_place_of_a_file_is_told_what_to_do(model: Path) -> None:
     assert message.endswith(f"no such file; to translate a sentence: echo '…' | dragoman translate {model}")
 
 
-def test_who_is_to_type_is_told_so(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed = io.TextIOWrapper(io.BytesIO(b"the cat\n"))
-    monkeypatch.setattr(typed, "isatty", lambda: True)
-    monkeypatch.setattr("sys.stdin", typed)
-    assert main(["translate", str(model), *SHORT]) == 0
-    told = capsys.readouterr()
-    assert told.err == "type a sentence on each line; Ctrl-D ends\n"
-    assert len(told.out.splitlines()) == 1
-
-
 @pytest.mark.parametrize("watched", [True, False])
 def test_who_translates_a_file_from_a_terminal_sees_how_far_it_is(
     watched: bool, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
@@ -141,12 +128,6 @@ def shown(aligned: bool = False, **settings: object) -> str:
     number = 2 if config.n_best > 1 or config.format == "moses" else 1
     alignments = ALIGNMENTS if aligned else [None, None]
     return commands._format(3, CANDIDATES[:number], alignments[:number], config)
-
-
-def test_json_says_of_how_many_parts_a_score_is_the_sum() -> None:
-    split = replace(CANDIDATES[0], parts=[Part("a", [7]), Part("b", [8])])
-    config = TranslateConfig(folder="x", format="json")
-    assert json.loads(commands._format(0, [split], [None], config))["parts"] == 2
 
 
 def test_alignments_follow_the_translation() -> None:
@@ -213,15 +194,6 @@ def test_a_long_line_is_an_error_only_where_that_is_wished(tmp_path: Path, model
     assert re.search(r"text: source line 2 has \d+ subwords, but .* at most 14 subwords", message)
 
 
-def test_the_alignment_of_a_long_line_counts_the_words_of_the_line(tmp_path: Path, model: Path) -> None:
-    (tmp_path / "text").write_text(f"{LONG}\n")
-    words = ["translate", model, "--alignments", tmp_path / "text", "--format", "json", "--device", "cpu"]
-    shown = json.loads(run(*words).out)
-    assert shown["source_tokens"] == LONG.split()
-    assert max(source for source, _ in shown["alignment"]) >= 9  # beyond the first sentences
-    assert sorted({target for _, target in shown["alignment"]}) == list(range(len(shown["target_tokens"])))
-
-
 # ---- reading
 
 
@@ -240,35 +212,6 @@ def test_a_file_is_translated_in_the_same_batches_however_slowly_it_is_read(
 
 
 # ---- settings
-
-
-@pytest.mark.parametrize("settings", [[], ["--workers", "1"], ["--workers", "3", "--batch-tokens", "20"]], ids=" ".join)
-def test_any_number_of_workers_translates_alike(settings: list[str], tmp_path: Path, model: Path) -> None:
-    lines = ["a cat", "the dog sees a cat.", "", "a dog", "le chat", "the cat sees a dog. a cat"]
-    (tmp_path / "text").write_text("".join(f"{line}\n" for line in lines))
-    result = run("translate", model, tmp_path / "text", "--device", "cpu", "--precision", "fp32", *settings)
-    assert result == Result(0, "".join(f"{t.text}\n" for t in small_translator().translate(lines)), "")
-
-
-@pytest.mark.parametrize(("precision", "workers", "used"), [("bf16", 2, 2), ("fp32", 0, 1)])
-@pytest.mark.parametrize("verb", ["translate", "evaluate"])
-def test_the_translator_is_the_one_asked_for(
-    verb: str, precision: str, workers: int, used: int, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[Translator] = []
-
-    class Recording(Translator):
-        def translate(self, *arguments: object, **options: object) -> list[Translation]:
-            made.append(self)
-            return [Translation("eins")]
-
-    monkeypatch.setattr(commands, "Translator", Recording)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    (tmp_path / "test.tsv").write_text("a cat\tun chat\n")
-    text = [] if verb == "translate" else ["--test"]
-    settings = ["--device", "cpu", "--precision", precision, "--workers", workers]
-    assert run(verb, model, *text, tmp_path / "test.tsv", *settings).code == 0
-    assert [(translator.engine.autocast, translator.workers) for translator in made] == [(precision == "bf16", used)]
 
 
 def test_a_layer_that_is_not_there_is_told_before_anything_is_translated(
