@@ -85,9 +85,8 @@ def last_layers(inspection: Inspection) -> Figure:
     outer, cross, inner = blocks.values()
     (steps, source), (_, target) = _labels(inspection, cross), _labels(inspection, inner)
     side, foot = _margins([*source, *steps], [*source, *target])
-    length = 1.1 * (_panel(source) + _panel(target))
-    height = foot + max(length, style.FULL_WIDTH - side - 1.1) + 0.8
-    figure = style.new_figure(max(style.FULL_WIDTH, side + length + 1.1), height)
+    length = max(1.1 * (_panel(source) + _panel(target)), style.FULL_WIDTH - side - 1.1)
+    figure = style.new_figure(side + length + 1.1, foot + length + 0.8)
     lengths = (len(source), len(target))
     axes = figure.subplot_mosaic([[outer, "."], [cross, inner]], width_ratios=lengths, height_ratios=lengths)
     for kind, block in blocks.items():
@@ -138,7 +137,7 @@ def block_in_words(name: str) -> str:
 
 
 def _labels(inspection: Inspection, block: str) -> tuple[list[str], list[str]]:
-    """Labels of the queries and of the keys of a block."""
+    """Labels of a block's queries and keys."""
     source = inspection.labels(inspection.source_pieces, 0)
     if block.startswith("encoder."):
         return source, source

@@ -90,8 +90,8 @@ def _forced_pass(
         keys = target if block.startswith("decoder.") and block.endswith(".self_attention") else source
         maps[block] = weights[0, :, : len(queries), : len(keys)].float().cpu()  # (H, T, S)
     vocabulary, direction = translator.vocabulary, translator.folder.direction
-    source_words, _ = split_into_words(source, vocabulary.source, unit_of(direction.source))
-    target_words, _ = split_into_words(target, vocabulary.target, unit_of(direction.target))
+    source_words, source_texts = split_into_words(source, vocabulary.source, unit_of(direction.source))
+    target_words, target_texts = split_into_words(target, vocabulary.target, unit_of(direction.target))
     return {
         "target": vocabulary.target.decode([target[:-1]])[0],
         "source_pieces": vocabulary.source.pieces(source),
@@ -103,6 +103,7 @@ def _forced_pass(
         "maps": {name: weights.numpy() for name, weights in maps.items()},
         "source_words": source_words,
         "target_words": target_words,
+        "words": (source_texts, target_texts),
         "alignment": align(maps[f"decoder.{layer}.cross_attention"], source_words, target_words),
         "alignment_layer": layer,
     }

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -107,6 +107,8 @@ class Inspection:
     """The word that each source subword belongs to (S); -1 for `</s>`. Without spaces each is a word."""
     target_words: list[int]
     """The same for each output (T)."""
+    words: tuple[list[str], list[str]]
+    """The words of the source and of the target; without spaces, the subwords."""
     alignment: Links
     """Pairs (source word, target word)."""
     alignment_layer: int
@@ -121,20 +123,19 @@ class Inspection:
 
         A weight w is stored as the 16-bit integer round(65,535 w), little-endian, in the order (H, T, S).
         """
-        shown: dict[str, Any] = _mapped(asdict(replace(self, maps={})), _shown)
+        shown = asdict(replace(self, maps={}))
         for name, weights in self.maps.items():
             data = np.rint(weights * 65_535).astype("<u2").tobytes()
             shown["maps"][name] = {"shape": weights.shape, "data": base64.b64encode(data).decode("ascii")}
         shown["source_labels"] = self.labels(self.source_pieces, 0)
         shown["input_labels"], shown["output_labels"] = self.labels(self.inputs), self.labels(self.outputs)
-        for entry, candidate in zip(shown["candidates"], self.candidates, strict=True):
-            entry["labels"] = self.labels(candidate.pieces)
-        for entry, step in zip(shown["predictions"], self.predictions, strict=True):
-            entry["label"] = self.labels([step.piece])[0]
-            entry["likeliest"] = [(self.labels([piece])[0], _finite(chance)) for piece, chance in step.likeliest]
-        for entry, node in zip(shown["tree"], self.tree, strict=True):
-            entry["label"] = self.labels([node.piece])[0]
-        return shown
+        for entry in shown["candidates"]:
+            entry["labels"] = self.labels(entry["pieces"])
+        for entry in [*shown["predictions"], *shown["tree"]]:
+            entry["label"] = self.labels([entry["piece"]])[0]
+        for entry in shown["predictions"]:
+            entry["likeliest"] = [(self.labels([piece])[0], chance) for piece, chance in entry["likeliest"]]
+        return cast(dict[str, Any], _as_json(shown, visible))
 
     def to_html(self) -> str:
         """One self-contained page: no network, opens from disk."""
@@ -159,7 +160,7 @@ class Inspection:
 
     def save_json(self, path: Path) -> None:
         """Write everything except the attention weights as JSON, under the names of this class; NaN becomes null."""
-        record = _mapped(asdict(replace(self, maps={})), _finite)
+        record = _as_json(asdict(replace(self, maps={})))
         del record["maps"]
         write_atomically(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
 
@@ -208,19 +209,12 @@ def visible(text: str) -> str:
     )
 
 
-def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with every string and number in it changed, however deep in lists and dictionaries."""
+def _as_json(value: Any, write: Callable[[str], str] = str) -> Any:
+    """The value with every string in it as written, and null for NaN and the infinities, which JSON does not have."""
     if isinstance(value, dict):
-        return {key: _mapped(inner, change) for key, inner in value.items()}
+        return {key: _as_json(inner, write) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_mapped(inner, change) for inner in value]
-    return change(value)
-
-
-def _finite(value: Any) -> Any:
-    """None for the numbers that JSON does not have, NaN and the infinities."""
+        return [_as_json(inner, write) for inner in value]
+    if isinstance(value, str):
+        return write(value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _shown(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) else _finite(value)

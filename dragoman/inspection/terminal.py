@@ -7,13 +7,8 @@ Shapes: S source subwords, T target steps, H heads.
 from __future__ import annotations
 
 import io
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from itertools import groupby
-from operator import itemgetter
-from typing import Literal
 
 from rich.cells import cell_len
 from rich.columns import Columns
@@ -21,13 +16,13 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dragoman.inference.alignment import NO_WORD, Alignment
-from dragoman.inspection.record import Inspection, Prediction, readable, visible
+from dragoman.inference.alignment import Alignment
+from dragoman.inspection.record import Inspection, visible
 
 # Of the 256 colours, those that stand out from white and from black.
 _STRONG, _ALARM, _FAINT = "color(32)", "color(166)", "color(243)"
 _SHADES = "░░▒▒▓▓███"  # for one tenth, two, …
-_LONGEST_CODE, _LONGEST_COLUMN, _LONGEST_RUNNER_UP, _LONGEST_WORD = 8, 10, 12, 24
+_LONGEST_COLUMN, _LONGEST_RUNNER_UP, _LONGEST_WORD = 10, 12, 24
 _LEFT_TO_RIGHT = "\u200e"
 
 
@@ -37,8 +32,7 @@ def render_text(inspection: Inspection, width: int = 80, color: bool = False) ->
     With color, escape codes mark what stands out, in colours for light and dark terminals.
     """
     written = io.StringIO()
-    colours: Literal["256"] | None = "256" if color else None
-    console = Console(file=written, width=width, color_system=colours, force_terminal=color)
+    console = Console(file=written, width=width, color_system="256" if color else None, force_terminal=color)
     for part in (_sentences, _candidates, _steps, _alignment, _attention):
         console.print(*part(inspection, width), "", sep="\n")
     return "\n".join(line.rstrip(" ") for line in written.getvalue().split("\n")).rstrip("\n")
@@ -49,7 +43,7 @@ def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     table.add_column(style=_FAINT)
     table.add_column(overflow="fold")
     for code, text in zip(inspection.languages, (inspection.source, inspection.target), strict=True):
-        table.add_row(_fitted(visible(code), _LONGEST_CODE), Text(visible(text)))
+        table.add_row(Text(code), Text(visible(text)))
     table.add_row("", f"log-probability {inspection.log_prob:.4f}, score {inspection.score:.4f}")
     yield table
 
@@ -76,12 +70,13 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     yield _heading("Step by step", "the subword that was written, and what was likely instead", width)
     steps = inspection.predictions
     labels = inspection.labels([step.piece for step in steps])
-    others = [_runners_up(inspection, step) for step in steps]
+    others = [[(piece, chance) for piece, chance in step.likeliest if piece != step.piece] for step in steps]
+    names = [inspection.labels([piece for piece, _ in some]) for some in others]
     gap, longest, bar = 1 if width < 60 else 2, _longest(labels, width), max(5, min(12, width // 10))
-    longest_other = min(_LONGEST_RUNNER_UP, max((cell_len(name) for some in others for name, _ in some), default=0))
-    number, rank = len(str(len(steps))), max(len(text) for text in ("rank", *(str(step.rank) for step in steps)))
-    room = width - number - max(longest, len("subword")) - len("0.000 ") - bar - rank - 3 * gap
-    shown = max(0, room // (gap + longest_other + len(" 0.000"))) if any(others) else 0
+    longest_other = min(_LONGEST_RUNNER_UP, max((cell_len(name) for some in names for name in some), default=0))
+    # 24 cells are for the number, the probability, the rank and the gaps; 6 for the probability of a runner-up.
+    room = max(0, width - max(longest, len("subword")) - bar - 24)
+    shown = min(room // (gap + longest_other + 6), max(map(len, others)))
     table = _table(gap)
     table.add_column(justify="right", style=_FAINT, no_wrap=True)
     table.add_column("subword", style="bold", no_wrap=True)
@@ -89,11 +84,11 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     table.add_column("rank", justify="right", no_wrap=True)
     for column in range(shown):
         table.add_column("" if column else "runners-up", no_wrap=True)
-    for place, (step, label, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
+    for place, (step, label) in enumerate(zip(steps, labels, strict=True)):
         style = "" if step.rank == 1 else _ALARM
         chance = Text.assemble((_probability(step.probability), style), " ", (_bar(step.probability, bar), _STRONG))
-        row = [Text(str(place)), _fitted(label, longest), chance, Text(str(step.rank), style=style)]
-        for other, probability in some[:shown]:
+        row = [Text(str(place + 1)), _fitted(label, longest), chance, Text(str(step.rank), style=style)]
+        for other, (_, probability) in list(zip(names[place], others[place], strict=True))[:shown]:
             name = _fitted(other, longest_other)
             name.pad_right(longest_other - name.cell_len)
             row.append(Text.assemble(name, (f" {_probability(probability)}", _FAINT)))
@@ -103,15 +98,12 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
 
 def _alignment(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     yield _heading("Alignment", "read off the cross-attention below; </s> does not count", width)
-    sources = _words(inspection.source_pieces, inspection.source_words)
-    targets = _words(inspection.outputs, inspection.target_words)
+    sources, targets = inspection.words
     longest = min(_LONGEST_WORD, max(1, (width - len("   ↔ ")) // 2))
-    left = min(longest, max((cell_len(sources[source]) for source, _ in inspection.alignment), default=0))
     pairs = []
     for source, target in inspection.alignment:
-        word = _fitted(sources[source], longest)
-        word.pad_left(2 + left - word.cell_len)
-        pairs.append(Text.assemble(word, (" ↔ ", _STRONG), _fitted(targets[target], longest), no_wrap=True))
+        words = (_fitted(visible(word.removeprefix("▁")), longest) for word in (sources[source], targets[target]))
+        pairs.append(Text("  ", no_wrap=True) + Text(" ↔ ", _STRONG).join(words))
     yield Columns(pairs, padding=(0, 1))
     table = _table(2, header=False)
     table.add_column(style=_FAINT, no_wrap=True)
@@ -151,30 +143,6 @@ def _heading(title: str, note: str, width: int) -> Text:
 
 def _table(gap: int, header: bool = True) -> Table:
     return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=_FAINT, show_header=header)
-
-
-def _runners_up(inspection: Inspection, step: Prediction) -> list[tuple[str, float]]:
-    labels = inspection.labels([piece for piece, _ in step.likeliest])
-    likeliest = zip(labels, step.likeliest, strict=True)
-    return [(label, probability) for label, (piece, probability) in likeliest if piece != step.piece]
-
-
-def _words(pieces: Sequence[str], places: Sequence[int]) -> list[str]:
-    """The words that subwords belong to."""
-    words = groupby(zip(places, pieces, strict=True), key=itemgetter(0))
-    return [_spelt([piece for _, piece in word]) for place, word in words if place != NO_WORD]
-
-
-def _spelt(pieces: Sequence[str]) -> str:
-    """What subwords spell, some of them byte by byte; if that is no text, their labels."""
-    text = b""
-    for piece in pieces:
-        byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
-        text += bytes.fromhex(byte[1]) if byte else piece.removeprefix("▁").encode()
-    with suppress(UnicodeDecodeError):
-        if text:
-            return visible(text.decode())
-    return "".join(readable(pieces))
 
 
 def _probability(value: float) -> str:

