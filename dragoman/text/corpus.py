@@ -5,6 +5,7 @@ A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides 
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -197,8 +198,9 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
     for number, raw in enumerate(file, start=1):
         if number == 1:
             _require_text(raw, name)
+            raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
-            line = raw.decode().rstrip("\r\n")
+            yield raw.decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
             # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where Latin-1 has none.
             message = (
@@ -208,8 +210,6 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
             remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}"
             on_problem(Problem("not UTF-8", name, number, message, remark))
             yield None
-            continue
-        yield line if number > 1 else line.removeprefix("\ufeff")
 
 
 # ---- two files of different length

@@ -68,7 +68,7 @@ class SubwordModel:
         return self.listed is self._own and self._processor.get_score(len(self) - 1) == _FIRST_LEARNED + 1 - len(self)
 
     def sample(self, lines: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
-        """The ids of each line if merges are left out with this probability (Provilkov et al., 2020); the seed chooses."""
+        """The ids of each line if merges are left out with this probability (Provilkov et al., 2020), by a seed."""
         # For several lines SentencePiece starts a thread, whose generator starts from this seed; for one it does not.
         sentencepiece.set_random_generator_seed(seed % (2**32 - 1))
         ids: list[list[int]] = self._processor.encode(

@@ -38,13 +38,6 @@ def test_every_pair_is_in_one_part_in_its_order(tmp_path: Path, capsys: pytest.C
     assert "also in held-out text" not in shown
 
 
-def test_the_order_of_the_text_does_not_matter(tmp_path: Path) -> None:
-    one = divide(tmp_path / "one", write(tmp_path / "one.tsv", TEXT))
-    other = divide(tmp_path / "other", write(tmp_path / "other.tsv", TEXT[::-1]))
-    assert {part: {*pairs} for part, pairs in one.items()} == {part: {*pairs} for part, pairs in other.items()}
-    assert all(200 <= len(one[part]) <= 400 for part in ("valid", "test")), "of short text a tenth, not a thousand"
-
-
 def test_a_sentence_with_several_translations_is_on_one_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,15 +85,6 @@ def test_a_translation_that_is_held_out_is_not_trained_on_with_another_source(
     shown = capsys.readouterr().out
     assert "Examined" in shown
     assert "target in held-out text" not in shown
-
-
-def test_a_source_is_the_same_however_its_accents_are_written(tmp_path: Path) -> None:
-    text = [(f"énoncé {n}", f"sentence {n}") for n in range(3000)]
-    again = [(unicodedata.normalize("NFD", source), f"{target} too") for source, target in text]
-    found = divide(tmp_path / "out", write(tmp_path / "text.tsv", text + again))
-    sources = {part: {unicodedata.normalize("NFC", source) for source, _ in pairs} for part, pairs in found.items()}
-    assert not sources["train"] & (sources["valid"] | sources["test"])
-    assert not sources["valid"] & sources["test"]
 
 
 def test_vowel_signs_tell_sentences_apart(tmp_path: Path) -> None:

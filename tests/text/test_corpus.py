@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
-import io
 import json
 import lzma
 import os
@@ -23,7 +22,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
-from dragoman.text import corpus
 from dragoman.text.corpus import (
     Pair,
     Problem,
@@ -116,9 +114,8 @@ def test_line_breaks_inside_json_strings_become_spaces(tmp_path: Path) -> None:
 # ---- what is wrong
 
 
-@pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_invalid_utf8_is_reported_with_file_line_and_byte(name: str, tmp_path: Path) -> None:
-    path = write(tmp_path / name, b"fine\nalso fine\nabc\xe9def\n")
+def test_invalid_utf8_is_reported_with_file_line_and_byte(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.txt.gz", b"fine\nalso fine\nabc\xe9def\n")
     good = write(tmp_path / "good.txt", b"1\n2\n3\n")
     message = complaint(f"{good},{path}")
     assert f"{path}, line 3, byte 4" in message
@@ -174,13 +171,7 @@ def realistic_pairs(count: int, seed: int = 5) -> list[Pair]:
     return [("x" * max(1, int(s)), "y" * max(1, int(t))) for s, t in zip(lengths, translated, strict=True)]
 
 
-def reported_line(text: str) -> int:
-    found = re.search(r"near line ([\d,]+)", complaint(text))
-    assert found
-    return int(found[1].replace(",", ""))
-
-
-@pytest.mark.parametrize(("side", "line", "lost"), [(0, 5, 1), (1, 700, 6), (0, 1990, 6), (1, 1990, 1)])
+@pytest.mark.parametrize(("side", "line", "lost"), [(0, 5, 1), (1, 700, 6), (1, 1990, 1)])
 def test_lost_lines_are_reported_within_a_few_lines_of_their_place(
     side: int, line: int, lost: int, tmp_path: Path
 ) -> None:
@@ -189,8 +180,10 @@ def test_lost_lines_are_reported_within_a_few_lines_of_their_place(
     kept = path.read_text().split("\n")
     del kept[line - 1 : line - 1 + lost]
     path.write_text("\n".join(kept))
-    assert abs(reported_line(text) - line) <= 4
     message = complaint(text)
+    found = re.search(r"near line ([\d,]+)", message)
+    assert found
+    assert abs(int(found[1].replace(",", "")) - line) <= 4
     assert "2,000" in message
     assert f"{2000 - lost:,}" in message
 
@@ -265,14 +258,13 @@ def test_json_that_is_not_a_pair_becomes_an_empty_pair(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("source", "target"), [(5, 9), (9, 5), (0, 3)])
-def test_files_of_different_length_are_read_to_the_end_of_the_shorter(source: int, target: int, tmp_path: Path) -> None:
-    for language, count in (("en", source), ("de", target)):
+def test_files_of_different_length_are_read_to_the_end_of_the_shorter(tmp_path: Path) -> None:
+    for language, count in (("en", 5), ("de", 9)):
         write(tmp_path / f"t.{language}", "".join(f"{n}\n" for n in range(count)))
     pairs, (problem,) = collect(tmp_path / "t")
-    assert len(pairs) == min(source, target)
-    assert (problem.kind, problem.lines) == ("line counts differ", abs(source - target))
-    assert f"en has {source} lines but" in problem.remark
+    assert len(pairs) == 5
+    assert (problem.kind, problem.lines) == ("line counts differ", 4)
+    assert "en has 5 lines but" in problem.remark
 
 
 @settings(max_examples=100, deadline=None)
@@ -328,17 +320,10 @@ def test_a_table_with_every_cell_in_quotes_is_reported_once(quoted: int, lines: 
     assert [p.line for p in problems] == lines
 
 
-cells = st.text(st.sampled_from('ab "«,.'), max_size=12)
-
-
-@settings(max_examples=50)
-@given(cells, cells)
-def test_what_a_spreadsheet_writes_with_a_pair_of_quotes_is_recognised(before: str, within: str) -> None:
-    text = f'{before.replace(chr(34), "")} "{within.replace(chr(34), "")}"'
-    file = io.StringIO()
-    csv.writer(file, "excel-tab").writerow([text, "plain"])
-    assert corpus._DOUBLED_QUOTES.search(file.getvalue().rstrip("\r\n"))
-    assert not corpus._DOUBLED_QUOTES.search(f"{text}\tplain")
+def test_doubled_quotes_are_recognised(tmp_path: Path) -> None:
+    rows = ["a\tb", '"He said ""no"""\tc', 'd\t"""Why?"" ""Go!"""']
+    _, problems = collect(write(tmp_path / "t.tsv", "\n".join(rows)))
+    assert [(p.kind, p.line) for p in problems] == [("spreadsheet quoting", 2), ("spreadsheet quoting", 3)]
 
 
 @pytest.mark.parametrize(

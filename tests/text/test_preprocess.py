@@ -67,13 +67,6 @@ def test_subwords_can_be_learnt_from_a_sample(config: TrainConfig) -> None:
     assert decoded(prepared) == sentences()[8:]
 
 
-def test_a_vocabulary_larger_than_the_text_supports_is_reported(config: TrainConfig) -> None:
-    for size, told in ((20_000, True), (320, False)):
-        lines: list[str] = []
-        prepare_text(replace(config, text=TextConfig(vocab_size=size)), keep_all, lines.append)
-        assert any(f"of {size:,} subwords" in line for line in lines) == told
-
-
 # ---- kept and made again
 
 
@@ -186,16 +179,6 @@ def test_a_begun_run_does_not_get_other_settings_unnoticed(
     prepare_text(config, keep_all)
     with pytest.raises(DragomanError, match=said):
         prepare_text(replace(config, **change), keep_all, begun=True)
-
-
-def test_another_file_is_named_with_the_one_that_it_replaces(config: TrainConfig, tmp_path: Path) -> None:
-    more = write_text(tmp_path / "more", sentences()[9:])
-    prepare_text(config, keep_all)
-    with pytest.raises(DragomanError, match=r"more\.en in place of .*train\.en"):
-        prepare_text(replace(config, train=[more]), keep_all, begun=True)
-    prepare_text(replace(config, train=[*config.train, more]), keep_all)
-    with pytest.raises(DragomanError, match="the list of files"):
-        prepare_text(replace(config, valid=[more, *config.valid]), keep_all, begun=True)
 
 
 def test_an_accepted_text_is_encoded_with_the_subwords_the_model_knows(

@@ -179,14 +179,6 @@ def keep_in(folder: Path, vocabulary: Vocabulary) -> Path:
     return folder
 
 
-def test_a_joint_vocabulary_is_one_model_that_knows_both_languages() -> None:
-    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), SMALL)
-    assert vocabulary.joint
-    assert vocabulary.source is vocabulary.target
-    alone = learn_subwords(ENGLISH, TextConfig(vocab_size=340))
-    assert sum(map(len, vocabulary.target.encode(GERMAN))) < sum(map(len, alone.encode(GERMAN)))
-
-
 def test_separate_vocabularies_are_learnt_from_their_own_language() -> None:
     config = TextConfig(vocab_size=320, vocabulary="separate")
     vocabulary = Vocabulary.learn((ENGLISH, GERMAN), config)
