@@ -53,7 +53,11 @@ _WRITES = re.compile(r"\.(output|outer)\.(weight|bias)$|norm\.(weight|bias)$")
 def write_model(loaded: ModelFolder, out: Path) -> None:
     """Write a model into an empty folder as `transformers` reads it, with its tokenizer."""
     config = loaded.model.config
-    _require_expressible(config)
+    if config.norm == "pre" or config.positions == "learned" or config.layer_norm_eps != _EPSILON:
+        raise DragomanError(
+            f"Hugging Face's Marian has only post-norm layers, sinusoids and a layer_norm_eps of {_EPSILON}: "
+            "export the model with --to ctranslate2 or --to onnx"
+        )
     tensors = {name: tensor.detach().float().cpu().contiguous().clone() for name, tensor in _tensors(loaded).items()}
     (out / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
     (out / "source.spm").write_bytes(loaded.vocabulary.source.serialized)
@@ -79,17 +83,6 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     }
     for name, content in (files | ({"target_vocab.json": target} if source != target else {})).items():
         (out / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _require_expressible(config: ModelConfig) -> None:
-    for impossible, what, cure in (
-        (config.norm == "pre", "pre-norm layers", "--model.norm post"),
-        (config.positions == "learned", "learned positions", "--model.positions interleaved"),
-        (config.layer_norm_eps != _EPSILON, f"layer_norm_eps {config.layer_norm_eps}", "--model.layer-norm-eps 1e-5"),
-    ):
-        if impossible:
-            cure = f"export it with --to ctranslate2 or --to onnx, or train with {cure}"
-            raise DragomanError(f"Hugging Face's Marian has no {what}: {cure}")
 
 
 def _tensors(loaded: ModelFolder) -> Weights:

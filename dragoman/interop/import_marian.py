@@ -27,11 +27,11 @@ from dragoman.interop.huggingface import ABSENT_BIAS, Weights, layers_from_maria
 from dragoman.runtime.files import checksum
 from dragoman.text.subwords import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
-_MIN_KNOWN_SHARE = 0.5  # of a SentencePiece model's subwords: Marian's own vocabulary lacks some, another one most
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
 _CURE = "save the folder as transformers saves a MarianMTModel with its MarianTokenizer"
-_SETTINGS_THAT_LOAD_CODE = ("transformers_weights", "quantization_config", "auto_map")
-_ATTENTION_SETTINGS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
+# With these settings transformers would load another file, or fetch a kernel.
+_LOADS_MORE = ["transformers_weights", "quantization_config", "auto_map"]
+_LOADS_MORE += ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"]
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,10 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> ImportedMod
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DragomanError(f"{path}: no such file; {_CURE}") from None
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise DragomanError(f"{path}: damaged; {_CURE}")
-    return content
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return dict(content)
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise DragomanError(f"{path}: missing or damaged; {_CURE}") from None
 
 
 def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
@@ -89,9 +85,7 @@ def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
         raise DragomanError(f"{folder}: its model_type is {kind}; only Marian models can be imported")
     if (activation := settings.get("activation_function")) not in _ACTIVATIONS:
         raise DragomanError(f"{folder}: its activation is {activation}; known are {', '.join(_ACTIVATIONS)}")
-    unsafe = [name for name in _SETTINGS_THAT_LOAD_CODE if settings.get(name)]
-    unsafe += [name for name in _ATTENTION_SETTINGS if settings.get(name) not in (None, "eager", "sdpa")]
-    if unsafe:  # for which transformers would load another file, or fetch a kernel
+    if unsafe := [name for name in _LOADS_MORE if settings.get(name) not in (None, "eager", "sdpa")]:
         raise DragomanError(f"{folder}: its config.json has {unsafe[0]}; {_CURE}")
 
 
@@ -196,24 +190,12 @@ def _config(settings: dict[str, Any], weights: Weights, source: _Numbering, targ
 
 def _vocabulary(folder: Path, source: Sequence[str], target: Sequence[str]) -> Vocabulary:
     """The subword models with their lists; without the lists if SentencePiece's own numbers are the same."""
-    models: list[ListedModel] = []
+    models = []
     for name, listed in (("source.spm", source), ("target.spm", target)):
-        path = folder / name
-        if not path.is_file():
-            raise DragomanError(f"{path}: no such file; {_CURE}")
-        model = ListedModel(path.read_bytes(), str(path), listed)
-        if (known := model.known_share()) < _MIN_KNOWN_SHARE:
-            raise DragomanError(f"{path}: only {known:.0%} of its subwords are in the vocabulary; {_CURE}")
-        models.append(model)
-    plain = [_without_list(model) for model in models]
-    if plain[0] is None or plain[1] is None:
-        return Vocabulary(models[0], models[1])
-    return Vocabulary(plain[0], plain[0] if plain[0].serialized == plain[1].serialized else plain[1])
-
-
-def _without_list(model: ListedModel) -> SubwordModel | None:
-    try:
-        plain = SubwordModel(model.serialized)
-    except DragomanError:
-        return None
-    return plain if plain.listed == model.listed else None
+        if not (path := folder / name).is_file():
+            raise DragomanError(f"{path}: missing; {_CURE}")
+        models.append(ListedModel(path.read_bytes(), str(path), listed))
+    if not all(model.has_own_ids for model in models):
+        return Vocabulary(*models)
+    first, second = (SubwordModel(model.serialized) for model in models)
+    return Vocabulary(first, first if first.serialized == second.serialized else second)

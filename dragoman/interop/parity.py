@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,8 +190,9 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
     for beam in BEAMS:
         ours, theirs, endless = _search_both(engine, other, ids, beam)
         texts, other_texts = vocabulary.target.decode(ours), other.decode(theirs)
-        same = [place for place in range(len(ids)) if place not in endless and ours[place] == theirs[place]]
-        differing = [place for place in range(len(ids)) if place not in endless and ours[place] != theirs[place]]
+        ended = [place for place in range(len(ids)) if place not in endless]
+        same = [place for place in ended if ours[place] == theirs[place]]
+        differing = [place for place in ended if ours[place] != theirs[place]]
         unlike = [place for place in same if texts[place].strip() != other_texts[place].strip()]
         parity.tokenized_alike &= not unlike
         parity.identical[str(beam)], parity.endless[str(beam)] = len(same), len(endless)
@@ -200,10 +201,8 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
         parity.forbidden[str(beam)] = sum(kept_out)
         parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
         if sample.references is not None:
-            scores = [
-                evaluate(found, sample.references, loaded.direction.target).bleu for found in (texts, other_texts)
-            ]
-            parity.bleu[str(beam)] = [round(score, 2) for score in scores]
+            scores = (evaluate(found, sample.references, loaded.direction.target) for found in (texts, other_texts))
+            parity.bleu[str(beam)] = [round(score.bleu, 2) for score in scores]
         for place in [*unlike, *differing][: 3 - len(parity.examples)]:
             example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
             parity.examples.append(example | {"beam": str(beam)})
@@ -213,7 +212,10 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
 
 
 def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[Sample, list[list[int]]]:
-    """The sentences that both sides take, and their ids; MarianTokenizer takes none that spell its own symbols."""
+    """The sentences that both sides take, and their ids, the shortest first.
+
+    MarianTokenizer takes none that spell its own symbols.
+    """
     ours = [[*found, EOS] for found in vocabulary.source.encode(sample.sources)]
     taken: list[int] = []
     for place, (line, here, there) in enumerate(zip(sample.sources, ours, other.encode(sample.sources), strict=True)):
@@ -223,6 +225,7 @@ def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[
             raise DragomanError(f"the two tokenizers do not agree on {line!r}, so nothing was written")
     if not taken:
         raise DragomanError(f"{sample.name}: no lines that both sides can take; pass --valid to name a text")
+    taken.sort(key=lambda place: len(ours[place]))
     references = sample.references and [sample.references[place] for place in taken]
     return Sample([sample.sources[place] for place in taken], references, sample.name), [ours[place] for place in taken]
 
@@ -230,24 +233,23 @@ def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[
 def _search_both(
     engine: Engine, other: Backend, sources: list[list[int]], beam: int
 ) -> tuple[list[list[int]], list[list[int]], set[int]]:
-    """The best hypotheses of both sides, and the places of those without an end.
+    """The best hypotheses of both sides for sources sorted by length, and the places of those without an end.
 
     Sentences of one length are searched together, so that all have the same limit.
     """
-    ours: dict[int, list[int]] = {}
-    theirs: dict[int, list[int]] = {}
+    ours: list[list[int]] = []
+    theirs: list[list[int]] = []
     endless: set[int] = set()
     config = SearchConfig(beam=beam, length_penalty=0.0)
     report = NowAndThen(say)
-    for length in sorted({len(source) for source in sources}):
-        places = [place for place, source in enumerate(sources) if len(source) == length]
-        batch = [sources[place] for place in places]
+    for length, group in groupby(sources, key=len):
+        batch, start = list(group), len(ours)
         limit = min(length + config.max_length, engine.config.max_length - 1)
-        ours.update(zip(places, (found[0].tokens for found in engine.search(batch, config)), strict=True))
-        theirs.update(zip(places, other.search(batch, beam, limit), strict=True))
-        endless |= {place for place in places if min(len(ours[place]), len(theirs[place])) >= limit}
+        ours += [found[0].tokens for found in engine.search(batch, config)]
+        theirs += other.search(batch, beam, limit)
+        endless |= {place for place in range(start, len(ours)) if min(len(ours[place]), len(theirs[place])) >= limit}
         report(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
-    return [ours[place] for place in range(len(sources))], [theirs[place] for place in range(len(sources))], endless
+    return ours, theirs, endless
 
 
 def _compare_numbers(

@@ -45,11 +45,12 @@ class SubwordModel:
             if not serialized:
                 raise ValueError("empty")
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
-            self._own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+            own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
         except (RuntimeError, ValueError):  # the latter if a subword is not UTF-8
             raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
         self.serialized = serialized
-        self.listed = self._own if listed is None else list(listed)
+        self.listed = own if listed is None else list(listed)
+        self.has_own_ids = self.listed == own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
@@ -101,12 +102,6 @@ class ListedModel(SubwordModel):
     A piece that is not in the list is UNK. The list can also have characters that the model does not know, as subwords
     of the other language, and tags, which tell a model of many languages which one to write.
     """
-
-    def known_share(self) -> float:
-        """The share (0 to 1) of the SentencePiece model's own subwords, without bytes and symbols, in the list."""
-        model = self._processor
-        own = [piece for i, piece in enumerate(self._own) if not (model.is_byte(i) or model.is_control(i))]
-        return sum(piece in self._places for piece in own) / len(own)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""

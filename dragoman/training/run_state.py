@@ -152,7 +152,8 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
                 return state
             except Exception as error:  # torch.load may raise anything
                 if is_out_of_memory(error) or isinstance(error, OSError):
-                    raise DragomanError(f"{path}: can't be read ({error}); what was saved is still there") from None
+                    reason = getattr(error, "strerror", None) or error
+                    raise DragomanError(f"{path}: can't be read ({reason}); what was saved is still there") from None
         report(f"{path}: damaged; resuming from the state before it")
     if states:
         raise DragomanError(f"{states[-1]}: damaged, and no intact state is left; start again with --restart")

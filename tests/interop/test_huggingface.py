@@ -120,7 +120,7 @@ def test_generate_writes_no_more_than_the_longest_sentence_of_the_training(
 def test_what_marian_lacks_is_refused_with_an_alternative(settings: dict[str, Any], tmp_path: Path) -> None:
     loaded = small_model()
     loaded.model.config = replace(loaded.model.config, **settings)
-    with pytest.raises(DragomanError, match=f"({'|'.join(map(str, settings.values()))}).*--to ctranslate2"):
+    with pytest.raises(DragomanError, match="--to ctranslate2 or --to onnx"):
         write_model(loaded, tmp_path)
     assert not list(tmp_path.iterdir())
 
