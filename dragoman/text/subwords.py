@@ -201,7 +201,7 @@ class Vocabulary:
             model = SubwordModel(_read(joint), str(joint))
             return Vocabulary(model, model)
         lists = [folder / name for name in (LIST_FILE, TARGET_LIST_FILE) if (folder / name).is_file()]
-        if not lists:
+        if not (folder / LIST_FILE).is_file():  # CTranslate2 has a target_vocabulary.json of its own
             return Vocabulary(*(SubwordModel(_read(side), str(side)) for side in sides))
         listed = [_read_list(path) for path in (lists[0], lists[-1])]
         models = (ListedModel(_read(side), str(side), own) for side, own in zip(sides, listed, strict=True))
