@@ -45,12 +45,12 @@ class SubwordModel:
             if not serialized:
                 raise ValueError("empty")
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=serialized)
-            own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
+            self._own: list[str] = self._processor.id_to_piece(list(range(self._processor.get_piece_size())))
         except (RuntimeError, ValueError):  # the latter if a subword is not UTF-8
             raise DragomanError(f"{name}: damaged, or not a SentencePiece model; copy the model again") from None
         self.serialized = serialized
-        self.listed = own if listed is None else list(listed)
-        self.has_own_ids = self.listed == own
+        self.listed = self._own if listed is None else list(listed)
+        self.has_own_ids = self.listed == self._own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
