@@ -13,8 +13,6 @@ from typing import Any
 
 from dragoman.cli.main import main
 
-RUN = ["train", "--source", "en", "--target", "de", "--train", "text", "--out", "out"]
-"""All that a run must be told."""
 SUBJECTS = {"the cat": "die Katze", "the dog": "der Hund", "a bird": "ein Vogel", "my friend": "mein Freund"}
 VERB_FORMS = {"sees": "sieht", "likes": "mag", "hears": "hört"}
 OBJECTS = {"the house": "das Haus", "an apple": "einen Apfel", "the river": "den Fluss", "the sun": "die Sonne"}

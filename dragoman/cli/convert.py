@@ -119,20 +119,16 @@ def _staging(out: Path, ours: Collection[str]) -> Iterator[Path]:
             staging.mkdir()
             yield staging
             refuse_to_overwrite(out, ours)
-            _exchange(staging, real, Path(place, "old"))
+            before = Path(place, "old")
+            try:
+                if real.exists():
+                    real.rename(before)
+                staging.rename(real)
+            except BaseException:
+                if before.exists() and not real.exists():
+                    before.rename(real)
+                raise
     except DragomanError as error:
         raise type(error)(str(error).replace(str(staging), str(out))) from None
     except OSError as error:
         raise DragomanError(f"{out}: can't be written ({error.strerror or error})") from None
-
-
-def _exchange(new: Path, out: Path, before: Path) -> None:
-    """Move a new folder to the place of another one, which comes back if that fails or is interrupted."""
-    try:
-        if out.exists():
-            out.rename(before)
-        new.rename(out)
-    except BaseException:
-        if before.exists() and not out.exists():
-            before.rename(out)
-        raise

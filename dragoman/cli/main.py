@@ -5,7 +5,6 @@ A verb's module, and PyTorch with it, is imported when the verb runs, so that `-
 
 from __future__ import annotations
 
-import errno
 import importlib
 import io
 import os
@@ -98,8 +97,7 @@ def _explanation(error: Exception) -> str | None:
     if isinstance(error, MemoryError) or (allocator and allocator.is_out_of_memory(error)):
         return "not enough memory; close other programs, raise the limit (ulimit -v), or use smaller batches"
     if isinstance(error, OSError):
-        unnamed = "standard output" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "the system"
-        return f"{error.filename or unnamed}: {error.strerror or error}"
+        return f"{error.filename or 'standard output'}: {error.strerror or error}"
     return None
 
 

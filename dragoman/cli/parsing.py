@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
 import json
 import re
 import textwrap
@@ -104,21 +103,20 @@ _FILE_OPTIONS = (
 """What train takes besides its settings."""
 
 
-def _options(config: type, prefix: str = "") -> Iterator[Option]:
-    """The settings of a dataclass, its own before those it inherits, then those of the dataclasses in it."""
-    types = get_type_hints(config)
-    own = {name: place for place, name in enumerate(inspect.get_annotations(config))}
-    bases = [base for base in reversed(config.__mro__) if is_dataclass(base)]
-    texts = {param.arg_name: param.description or "" for base in bases for param in parse_from_object(base).params}
-    place = {field.name: (is_dataclass(types[field.name]), own.get(field.name, len(own))) for field in fields(config)}
-    for field in sorted(fields(config), key=lambda field: place[field.name]):
-        kind, name = types[field.name], prefix + field.name.rstrip("_")
+def _options(config: type, group: str = "") -> Iterator[Option]:
+    """The settings of a dataclass, its own before those it inherits."""
+    types, settings, texts = get_type_hints(config), {field.name: field for field in fields(config)}, dict[str, str]()
+    for base in filter(is_dataclass, config.__mro__):
+        for param in parse_from_object(base).params:
+            texts.setdefault(param.arg_name, param.description or "")
+    for field_name, text in texts.items():
+        kind, field, name = types[field_name], settings[field_name], group + field_name.rstrip("_")
         if is_dataclass(kind):
             yield from _options(kind, f"{name}.")  # type: ignore[arg-type]
             continue
         default = field.default_factory() if field.default_factory is not MISSING else field.default
         const = True if kind is bool else field.metadata.get(CONST)
-        yield Option(name, str if kind == str | None else kind, default, const, texts.get(field.name, ""))
+        yield Option(name, str if kind == str | None else kind, default, const, text)
 
 
 def first_sentence(config: type) -> str:
