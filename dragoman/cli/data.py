@@ -7,9 +7,6 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
-
 from dragoman.cli.options import CheckConfig, DownloadConfig, SplitConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.datasets import PARTS
@@ -18,8 +15,6 @@ from dragoman.datasets import split as parts
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate
-
-_COLOURS = {"ERROR": "bold red", "WARNING": "bold yellow", "NOTE": "bold cyan"}
 
 
 def download(config: DownloadConfig) -> int:
@@ -67,8 +62,5 @@ def check(config: CheckConfig) -> int:
         content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(Path(config.json), content.encode())
         say(f"wrote {config.json}")
-    text = Text(diagnosis.describe(shutil.get_terminal_size().columns))
-    for severity, colour in _COLOURS.items():
-        text.highlight_regex(rf"(?m)^{severity}\b.*$", colour)
-    Console().print(text, soft_wrap=True)
+    print(diagnosis.describe(shutil.get_terminal_size().columns))
     return int(any(finding.severity == "error" for finding in diagnosis.findings))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 from pathlib import Path
 
 import pytest
 
-from dragoman.cli.main import main
 from tests.command_calls import complaint, run
 
 LANGUAGES = ("--source", "en", "--target", "de")
@@ -56,15 +53,3 @@ def test_check_of_empty_and_of_missing_text_fails(corpus: Path) -> None:
     result = run("check", *LANGUAGES, "--train", corpus)
     assert (result.code, "ERROR  no pairs" in result.out) == (1, True)
     assert "no such file" in complaint(1, "check", *LANGUAGES, "--train", "nothing")
-
-
-def test_check_uses_colours_on_a_terminal(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm-256color")
-    ours, theirs = pty.openpty()
-    with open(theirs, "w", encoding="utf-8") as terminal:
-        monkeypatch.setattr("sys.stdout", terminal)
-        assert main(["check", *LANGUAGES, "--train", str(corpus), "--examples", "1"]) == 1
-        shown = os.read(ours, 65536)
-    os.close(ours)
-    assert b"\x1b[1;31mERROR" in shown
