@@ -247,17 +247,6 @@ def test_rows_that_are_not_pairs_become_empty_pairs(tmp_path: Path) -> None:
     ]
 
 
-def test_json_that_is_not_a_pair_becomes_an_empty_pair(tmp_path: Path) -> None:
-    good = json.dumps({"translation": {"en": "a", "de": "c"}})
-    pairs, problems = collect(write(tmp_path / "t.jsonl", "\n".join([good, "{", "", "[]", good]) + "\n"))
-    assert pairs == [("a", "c"), ("", ""), ("", ""), ("", ""), ("a", "c")]
-    assert [(p.kind, p.line, p.remark, p.text) for p in problems] == [
-        ("unreadable JSON", 2, "", "{"),
-        ("unreadable JSON", 3, "", ""),
-        ("unreadable JSON", 4, "", "[]"),
-    ]
-
-
 def test_files_of_different_length_are_read_to_the_end_of_the_shorter(tmp_path: Path) -> None:
     for language, count in (("en", 5), ("de", 9)):
         write(tmp_path / f"t.{language}", "".join(f"{n}\n" for n in range(count)))

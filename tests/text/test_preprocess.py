@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -254,31 +253,16 @@ def test_a_text_too_small_to_hold_anything_out_asks_for_a_validation_text(
 # ---- bad text
 
 
-def make_shorter(path: Path) -> None:
-    path.write_text("".join(line + "\n" for line in path.read_text().split("\n")[5:-1]))
-
-
-def make_invalid(path: Path) -> None:
-    path.write_bytes(path.read_bytes().replace("Hündin".encode(), b"H\xfcndin", 1))
-
-
-def make_blank(path: Path) -> None:
-    path.write_text(" \n" * len(path.read_text().splitlines()))
-
-
-@pytest.mark.parametrize("name", ["train", "valid"])
-@pytest.mark.parametrize("damage", [make_invalid, make_shorter, make_blank, Path.unlink])
-def test_text_that_turned_bad_is_an_error_until_it_is_good_again(
-    name: str, damage: Callable[[Path], None], config: TrainConfig, tmp_path: Path
-) -> None:
+def test_text_that_turned_bad_is_an_error_until_it_is_good_again(config: TrainConfig, tmp_path: Path) -> None:
     first = decoded(prepare_text(config, keep_all))
-    path = tmp_path / f"{name}.de"
-    good = path.read_bytes()
-    damage(path)
-    for _ in range(2):
-        with pytest.raises(DragomanError, match=name):
-            prepare_text(config, keep_all)
-    assert not list(Path(config.out).rglob("*.partial"))
-    assert not (Path(config.out) / "data" / "key.json").exists() or damage == Path.unlink
-    path.write_bytes(good)
-    assert decoded(prepare_text(config, keep_all)) == first
+    for name in ("train", "valid"):
+        path = tmp_path / f"{name}.de"
+        good = path.read_bytes()
+        path.write_bytes(good.replace("Hündin".encode(), b"H\xfcndin", 1))
+        for _ in range(2):
+            with pytest.raises(DragomanError, match=name):
+                prepare_text(config, keep_all)
+        assert not list(Path(config.out).rglob("*.partial"))
+        assert not (Path(config.out) / "data" / "key.json").exists()
+        path.write_bytes(good)
+        assert decoded(prepare_text(config, keep_all)) == first

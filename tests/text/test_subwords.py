@@ -89,8 +89,7 @@ def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> Non
 
 def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
     (ids,) = model.encode([ENGLISH[0]])
-    assert model.decode([[BOS, *ids, EOS, PAD, PAD]]) == [ENGLISH[0]]
-    assert model.decode([[]]) == [""]
+    assert model.decode([[BOS, *ids, EOS, PAD, PAD], []]) == [ENGLISH[0], ""]
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5, 0.99])
@@ -150,23 +149,16 @@ def test_a_vocabulary_too_small_for_the_characters_names_the_smallest_that_works
     assert len(learn_subwords(characters, TextConfig(vocab_size=smallest, character_coverage=1.0))) <= smallest
 
 
-@pytest.mark.parametrize("text", [[], [""], ["  ", "\t", "\u3000"]])
-def test_a_text_without_sentences_is_refused(text: list[str]) -> None:
+def test_a_text_without_sentences_is_refused() -> None:
     with pytest.raises(DragomanError, match="no sentences"):
-        learn_subwords(text, SMALL)
+        learn_subwords(["  ", "\t", "\u3000"], SMALL)
 
 
-def test_a_cut_model_is_damaged(model: SubwordModel) -> None:
-    for content in (b"", model.serialized[:100], model.serialized[:-7], b"\x89PNG\r\n\x1a\n" * 20):
+def test_a_damaged_model_is_named(model: SubwordModel) -> None:
+    whole, not_utf8 = model.serialized, b"\xe2\x96\xffcat"
+    for content in (b"", whole[:100], whole[:-7], b"\x89PNG\r\n\x1a\n" * 20, whole.replace("▁cat".encode(), not_utf8)):
         with pytest.raises(DragomanError, match=r"here\.model: damaged, or not a SentencePiece model"):
             SubwordModel(content, "here.model")
-
-
-def test_a_model_with_a_subword_that_is_not_utf8_is_damaged(model: SubwordModel) -> None:
-    for piece, damage in (("▁cat".encode(), b"\xe2\x96\xffcat"), (b"<0x41>", b"<0\xff41>")):
-        assert piece in model.serialized
-        with pytest.raises(DragomanError, match="damaged"):
-            SubwordModel(model.serialized.replace(piece, damage))
 
 
 # ---- vocabularies of two languages
@@ -196,12 +188,8 @@ def test_a_vocabulary_read_from_its_files_is_the_same(kind: str, tmp_path: Path)
     assert loaded.target.encode(GERMAN) == vocabulary.target.encode(GERMAN)
 
 
-def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
-    vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate"))
-    keep_in(tmp_path, vocabulary)
-    (tmp_path / "target.spm").write_bytes(b"nonsense")
-    with pytest.raises(DragomanError, match=r"target\.spm"):
-        Vocabulary.load(tmp_path)
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    keep_in(tmp_path, Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate")))
     (tmp_path / "source.spm").unlink()
     with pytest.raises(DragomanError, match=r"source\.spm"):
         Vocabulary.load(tmp_path)
