@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -47,7 +48,6 @@ from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 
 _FEW_PAIRS, _LARGE_MODEL = 300_000, 20_000_000  # the latter in parameters
-_METRIC_NAMES = {"bleu": "BLEU", "chrf": "chrF"}
 _VOCABULARY_SIZES = ("source_vocab_size", "target_vocab_size")  # which the text decides
 
 
@@ -62,10 +62,7 @@ def train(config: TrainConfig) -> int:
         try:
             outcome = run_training(config, processes)
         except (KeyboardInterrupt, SystemExit):  # the latter after SIGTERM
-            if list_states(Path(config.out)):
-                processes.say(f"stopped; {again} resumes from the last saved state")
-            else:
-                processes.say("stopped before the first step; the same command starts again")
+            processes.say(f"stopped; {again} resumes from the last saved state, or starts again")
             raise
     if outcome.reason == "interrupted":
         processes.say(f"stopped after step {outcome.progress.step:,}; {again} resumes the run")
@@ -78,13 +75,14 @@ def train(config: TrainConfig) -> int:
 def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
     """How a run ended, and how it can continue or learn more."""
     progress, warmup = outcome.progress, config.optimizer.warmup_steps
-    to_raise = [f"--{name.replace('_', '-')}" for name in progress.reached(config)]
+    to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
     ending = {
         "limit": "finished",
         "patience": f"stopped early: no improvement in {config.validation.patience} validations",
         "already finished": "had already finished",
     }[outcome.reason]
-    scores = ", ".join(f"{_METRIC_NAMES.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
+    names = {"loss": "loss", "bleu": "BLEU", "chrf": "chrF"}
+    scores = ", ".join(f"{names[name]} {value:.2f}" for name, value in outcome.scores.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
     if to_raise and progress.step < warmup:
         lines.append(
@@ -99,44 +97,33 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
     """Prepare the text, build the model or resume the run, and train."""
-    parent = _load_parent(config)
-    if not processes.first:
-        return _run(config, processes, parent)
-    refuse_folder_for_run(config)
-    with run_lock(Path(config.out)):
-        return _run(config, processes, parent)
-
-
-def _run(config: TrainConfig, processes: Processes, parent: ModelFolder | None) -> Outcome:
-    out = Path(config.out)
-    device = processes.device(choose_device(config.device))
-    resumes = bool(list_states(out)) and not config.restart
+    out, parent = Path(config.out), _load_parent(config)
     if processes.first:
-        if config.restart:  # only now, so that a run that can't start removes nothing
-            remove_run(out, locate_texts(config))
-        if not resumes and (out / WEIGHTS_FILE).exists():
-            raise DragomanError(
-                f"{out}: contains a model, but no state to resume from ({CHECKPOINTS} is missing or empty); choose "
-                f"another --out, or start again with --restart"
-            )
-        _mark(out, config)
-    vocabulary = parent.vocabulary if parent else None
-    text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
-    folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
-    folder.model.to(device)
-    pairs, parameters = text.train.report.pairs, folder.model.num_parameters
-    if pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not (config.from_ or resumes):
-        processes.say(f"{pairs:,} pairs are few for a model of {parameters:,} parameters: try --preset small")
-    trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
-    if processes.first and not trainer.finished():
-        write_atomically(out / RUN_FILE, _as_yaml(config))
-    return trainer.run()
-
-
-def _mark(out: Path, config: TrainConfig) -> None:
-    """Mark a folder as a run's from its beginning, by its settings."""
-    if not (out / RUN_FILE).exists():
-        write_atomically(out / RUN_FILE, _as_yaml(config))
+        refuse_folder_for_run(config)
+    with run_lock(out) if processes.first else nullcontext():
+        device = processes.device(choose_device(config.device))
+        resumes = bool(list_states(out)) and not config.restart
+        if processes.first:
+            if config.restart:  # only now, so that a run that can't start removes nothing
+                remove_run(out, locate_texts(config))
+            if not resumes and (out / WEIGHTS_FILE).exists():
+                raise DragomanError(
+                    f"{out}: contains a model, but no state to resume from ({CHECKPOINTS} is missing or empty); choose "
+                    f"another --out, or start again with --restart"
+                )
+            if not (out / RUN_FILE).exists():  # which marks the folder as a run's from its beginning
+                write_atomically(out / RUN_FILE, _as_yaml(config))
+        vocabulary = parent.vocabulary if parent else None
+        text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
+        folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
+        folder.model.to(device)
+        pairs, parameters = text.train.report.pairs, folder.model.num_parameters
+        if pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not (config.from_ or resumes):
+            processes.say(f"{pairs:,} pairs are few for a model of {parameters:,} parameters: try --preset small")
+        trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
+        if processes.first and not trainer.finished:
+            write_atomically(out / RUN_FILE, _as_yaml(config))
+        return trainer.run()
 
 
 def dry_run_training(config: TrainConfig) -> list[str]:
@@ -147,7 +134,8 @@ def dry_run_training(config: TrainConfig) -> list[str]:
     if resumes and config.restart:
         raise ConfigError(f"{out}: contains a run, which --dry-run does not remove: try --restart in another --out")
     with run_lock(out):
-        _mark(out, config)
+        if not (out / RUN_FILE).exists():
+            write_atomically(out / RUN_FILE, _as_yaml(config))
         text = prepare_text(config, clean_text, say, parent.vocabulary if parent else None, resumes)
         return dry_run(config, _with_sizes(config.model, text), text.train, choose_device(config.device), say)
 
@@ -205,23 +193,14 @@ def _as_yaml(config: TrainConfig) -> bytes:
 def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair], processes: Processes) -> Validate:
     """A function that translates the validation pairs, each process some of them, and scores the translations."""
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    reference_ids = folder.vocabulary.target.encode(references)
     search = SearchConfig(beam=config.validation.beam)
 
     def validate(model: Transformer, bf16: bool) -> Validation:
         translator = Translator(replace(folder, model=model), next(model.parameters()).device, bf16)
         own = [(t.text, t.subwords) for t in translator.translate(processes.shard(sources), search)]
         translations = processes.all_gather(own)
-        texts = [text for text, _ in translations]
-        scores = evaluate(texts, references, config.target)
-        return Validation(
-            {"bleu": scores.bleu, "chrf": scores.chrf},
-            {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature},
-            sources,
-            references,
-            texts,
-            reference_ids,
-            [subwords for _, subwords in translations],
-        )
+        scores = evaluate([text for text, _ in translations], references, config.target)
+        signatures = {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature}
+        return Validation({"bleu": scores.bleu, "chrf": scores.chrf}, signatures, translations)
 
     return validate

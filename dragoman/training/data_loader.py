@@ -19,25 +19,22 @@ from dragoman.training.step import StepBatches, batch_seed
 class DataLoader:
     """The batches of one process in every step of a run.
 
-    The plan depends on the seed and the epoch alone, so the steps are the same for any number of processes.
+    The plan depends on the seed and the epoch alone, so the steps are the same for any number of processes. The
+    vocabulary is for subword dropout.
     """
 
     def __init__(
         self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
-        """Load this training text; the vocabulary is for subword dropout, which needs BPE subwords."""
         self._store, self._config, self._processes = store, config, processes
         self._vocabulary = vocabulary if config.text.subword_dropout else None
         merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
         require(merges, "text.subword_dropout needs BPE subwords, and this model has others: set it to 0")
 
-    def settle_accumulation(self, progress: Progress) -> str | None:
-        """Fix how many batches make a step, at least one a process; a line to report if that is not the setting."""
-        wanted, size = self._config.optimizer.accumulate, self._processes.size
-        progress.accumulate = progress.accumulate or math.ceil(wanted / size) * size
-        if progress.accumulate != wanted:
-            return f"a step has {progress.accumulate} batches, shared by {size} process{'es' * (size > 1)}"
-        return None
+    def settle_accumulation(self, progress: Progress) -> None:
+        """Fix how many batches make a step, a multiple of the number of processes, when a run starts."""
+        size = self._processes.size
+        progress.accumulate = progress.accumulate or math.ceil(self._config.optimizer.accumulate / size) * size
 
     def steps(self, progress: Progress) -> Iterator[StepBatches]:
         """Yield the steps from the current position of the run until a limit is reached; advances the position."""

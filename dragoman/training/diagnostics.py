@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dragoman.config import EOS, UNK
 
-# ---- measuring translations
-
 _LONGEST_STUTTER = 3  # subwords
 _LOOP = 4  # subwords
 _REPETITIONS = 3
 _UNKNOWN = ("<unk>", "⁇", "\ufffd")  # the symbol, how SentencePiece writes it, and bytes that are not a character
-_SHARES_SHOWN = 2
 _ENOUGH_FOR_MEANS = 16  # sentences
 
 
@@ -57,32 +53,26 @@ class Health:
     gradient_norm: float  # median of the norms since the last validation, before clipping
 
     @property
-    def gap(self) -> float:
-        """Large if the model goes astray on its own words."""
-        return self.forced_accuracy - self.free_accuracy
-
-    @property
     def relation(self) -> float:
         """What the translations share with their own references and not with others."""
         return self.free_accuracy - self.chance_accuracy
 
     def line(self) -> str:
-        """Everything on one line of less than 100 characters; of the shares, the largest that are not 0%."""
+        """Everything on one line; of the shares, those that are not 0%."""
         shares = {"empty": self.empty, "alike": self.identical, "looping": self.repeated}
         shares |= {"copied": self.copied, "unknown": self.unknown}
-        worst = sorted(shares, key=lambda name: -shares[name])[:_SHARES_SHOWN]
         parts = [
             f"accuracy {self.forced_accuracy:.0%} forced, {self.free_accuracy:.0%} free",
             f"length {self.length_ratio:.2f}",
             "" if math.isnan(self.gradient_norm) else f"gradient {self.gradient_norm:.2g}",
-            ", ".join(f"{shares[name]:.0%} {name}" for name in worst if f"{shares[name]:.0%}" != "0%"),
+            ", ".join(f"{share:.0%} {name}" for name, share in shares.items() if f"{share:.0%}" != "0%"),
         ]
         return "health: " + "; ".join(filter(None, parts))
 
     def values(self) -> dict[str, float]:
         """The numbers by name, for metrics.jsonl and TensorBoard."""
         numbers = {name: float(value) for name, value in asdict(self).items() if name != "sentences"}
-        return numbers | {"accuracy_gap": self.gap}
+        return numbers | {"accuracy_gap": self.forced_accuracy - self.free_accuracy}
 
 
 def examine_translations(
@@ -188,11 +178,6 @@ class Observation:
     health: Health
     skipped: int = 0  # steps since the last validation, because the loss or the gradient was out of bounds
 
-    @staticmethod
-    def restore(state: Mapping[str, Any]) -> Observation:
-        """The observation that asdict turned into this."""
-        return Observation(**{**state, "health": Health(**state["health"])})
-
 
 def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str | None:
     """Say what is wrong with a run, and the cure, in one sentence: the most serious problem only.
@@ -200,16 +185,13 @@ def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str 
     A model early in training writes the same sentence for everything, then loops, then gets it right, and that is no
     fault. So a bad translation counts only if it lasts: for the second half of the run so far, in steps, without
     getting rarer. No number of steps is built in, nor any loss that a healthy model would have to reach.
+    During the warm-up of the learning rate, a loss that hardly falls says nothing.
 
-    Args:
-        observations: all validations of the run so far, in order; at least one.
-        warmup_steps: of the learning rate; until then a loss that hardly falls says nothing.
-
-    Returns:
-        A sentence without a full stop; None if nothing is wrong, or if it is too early to tell.
+    Takes all validations of the run so far, in order. Returns a sentence without a full stop; None if nothing is wrong,
+    or if it is too early to tell.
     """
     course = _Course(observations, warmup_steps)
-    return next(chain(_of_training(course), _of_translations(course), _of_overfitting(course)), None)
+    return next(chain(_of_training(course), _of_translations(course)), None)
 
 
 # What counts as wrong, and why so much.
@@ -228,7 +210,6 @@ _LASTING = 0.7  # of what it was half the run ago: what falls faster is cured by
 _MANY, _SOME = 0.3, 0.1  # a third is wrong at any time; undertrained models have a tenth, finished ones a hundredth
 _FEW = 0.05  # of what no model does only because it is early
 _SHORT, _LONG = 0.7, 1.5  # greedy search alone gives 0.8 to 1.2
-_GAP = 0.2  # 0.1 is the most that a healthy run showed, early
 _RISEN = 1.1  # times the best loss: below that it may be noise, and BLEU seldom falls
 
 
@@ -286,15 +267,23 @@ def _of_training(course: _Course) -> Iterator[str]:
             f"the model has learned no more than word frequencies: guessing by them costs {guess:.2f}, its loss is "
             f"{now.valid_loss:.2f} and hardly falls; {_SLOWER}, or raise optimizer.warmup_steps"
         )
+    risen = best is not now and min(o.valid_loss for o in (now, course.before[-1])) > _RISEN * best.valid_loss
+    learned = now.train_loss < min(best.train_loss, now.valid_loss)
+    gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
+    if risen and learned and not gained:
+        yield (
+            f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} "
+            f"to {now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
+            f"model.dropout, or choose a smaller model"
+        )
 
 
 def _of_translations(course: _Course) -> Iterator[str]:
     """What is wrong with the translations; the most serious first."""
-    health, unrelated = course.health, course.unrelated()
-    silent = unrelated and min(o.health.empty for o in course.late) >= _MANY
-    if silent or course.lasting(lambda h: h.empty, _SOME, _FEW):
+    health = course.health
+    if course.lasting(lambda h: h.empty, _SOME, _FEW):
         yield f"{health.empty:.0%} of the translations are empty: look for empty or cut targets (dragoman check)"
-    if unrelated or course.lasting(lambda h: h.identical, _MANY, _SOME):
+    if course.unrelated() or course.lasting(lambda h: h.identical, _MANY, _SOME):
         yield (
             f"the decoder ignores the source: {health.free_accuracy:.0%} of the subwords are right, "
             f"{health.chance_accuracy:.0%} by chance, and {health.identical:.0%} of the translations are the same "
@@ -319,23 +308,4 @@ def _of_translations(course: _Course) -> Iterator[str]:
         yield (
             f"the translations have {health.length_ratio:.0%} of the length of their references: look for targets "
             f"that are cut short or say more than their source (dragoman check, --clean.ratio)"
-        )
-    if course.lasting(lambda h: h.gap, _GAP, _GAP):
-        yield (
-            f"{health.forced_accuracy:.0%} of the subwords are right when the model is shown the reference, but only "
-            f"{health.free_accuracy:.0%} in its own translations: it relies on the target more than on the source; "
-            f"{_PAIRS}"
-        )
-
-
-def _of_overfitting(course: _Course) -> Iterator[str]:
-    now, best = course.now, course.best
-    risen = best is not now and min(o.valid_loss for o in (now, course.before[-1])) > _RISEN * best.valid_loss
-    learned = now.train_loss < min(best.train_loss, now.valid_loss)
-    gained = course.health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
-    if risen and learned and not gained:
-        yield (
-            f"the model is overfitting: since step {best.step:,} the validation loss rose from {best.valid_loss:.2f} "
-            f"to {now.valid_loss:.2f} while the training loss fell to {now.train_loss:.2f}; add text, raise "
-            f"model.dropout, or choose a smaller model"
         )

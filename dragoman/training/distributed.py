@@ -5,11 +5,8 @@ DistributedDataParallel sums the gradients; `Processes` exchanges everything els
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +22,8 @@ from dragoman.config import DragomanError
 from dragoman.runtime.console import say
 
 _Item = TypeVar("_Item")
-
 _TIMEOUT = timedelta(hours=24)  # the others wait while the first prepares the text; torchrun stops them if it dies
 _SECONDS_TO_LEAVE = 1.0
-_PR_SET_PDEATHSIG = 1  # sys/prctl.h
 _LOST = re.compile(r"gloo|nccl|connection|peer|timed out|process group", re.IGNORECASE)
 
 
@@ -54,8 +49,6 @@ class Processes:
         """The device of this process: of several GPUs, the one with its number."""
         if self.size == 1 or chosen.type != "cuda":
             return chosen
-        if chosen.index is not None:
-            raise DragomanError(f"--device {chosen}: each process needs its own GPU; pass --device cuda")
         if self.local_rank >= torch.cuda.device_count():
             raise DragomanError(
                 f"process {self.rank} has no GPU, because this machine has only {torch.cuda.device_count()}: start "
@@ -96,18 +89,18 @@ class Processes:
 
         If it fails in the first process, the others exit silently.
         """
-        failure, result = None, None
-        if self.first:
-            try:
-                result = action()
-            except DragomanError as error:
-                failure = error
-        if self.broadcast(failure is not None) and not self.first:
+        if not self.first:
+            if self.broadcast(True):
+                return action()
             time.sleep(_SECONDS_TO_LEAVE)  # torchrun stops all as soon as one exits, and the first has to report
             raise SystemExit(1)
-        if failure is not None:
-            raise failure
-        return action() if result is None else result
+        try:
+            result = action()
+        except DragomanError:
+            self.broadcast(False)
+            raise
+        self.broadcast(True)
+        return result
 
 
 @contextmanager
@@ -121,8 +114,6 @@ def process_group() -> Iterator[Processes]:
         yield Processes()
         return
     rank, local_rank = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
-    if sys.platform == "linux":  # a SIGTERM if torchrun is killed; its processes would keep running without it
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     if local_rank < torch.cuda.device_count():
         torch.cuda.set_device(local_rank)  # before anything takes memory on the first GPU

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,22 +22,19 @@ from torch import Tensor
 
 from dragoman.config import EOS, ModelConfig, TrainConfig
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.allocator import is_out_of_memory, keep_freed_memory, limit_kernel_cache
+from dragoman.runtime.allocator import keep_freed_memory, limit_kernel_cache
 from dragoman.runtime.console import Report
 from dragoman.runtime.device import use_bf16
 from dragoman.text.batches import Batch, IdPairs
 from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
 from dragoman.training.run_state import Progress
-from dragoman.training.step import Stepper, halved
+from dragoman.training.step import Stepper
 
 _SAMPLE = 16  # a sixteenth and an eighth of a batch tell what the whole one would take
 _MARGIN = 1.5  # for what is needed beside the activations saved for the backward pass
 _WARMING_UP, _STEPS, _SECONDS = 2, 20, 60.0
 _SPREAD = 0.6  # standard deviation of the logarithm of synthetic lengths
-
-
-# ---- memory
 
 
 def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> None:
@@ -49,25 +47,13 @@ def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> No
         whole = stepper.piece_tokens
         if stepper.device.type == "cpu":
             _estimate(stepper, batch)
-        while not _fits(stepper, batch.pieces(stepper.piece_tokens)[0]):
-            stepper.piece_tokens = halved(stepper.piece_tokens or batch.padded_tokens, batch.longest)
+        while not stepper.fits(batch.pieces(stepper.piece_tokens)[0]):
+            stepper.halve_pieces([batch])
         if stepper.piece_tokens != whole:
             report(
                 f"not enough memory for batches of {batch.padded_tokens:,} padded tokens: they are computed in pieces "
                 f"of {stepper.piece_tokens:,}, which is slower"
             )
-
-
-def _fits(stepper: Stepper, batch: Batch) -> bool:
-    try:
-        stepper.try_batch(batch)
-        return True
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    if stepper.device.type == "cuda":  # outside the handler, which keeps the tensors of the failed attempt alive
-        torch.cuda.empty_cache()
-    return False
 
 
 def _estimate(stepper: Stepper, batch: Batch) -> None:
@@ -78,12 +64,12 @@ def _estimate(stepper: Stepper, batch: Batch) -> None:
     saved = []
     for rows in (few, 2 * few):  # what both keep (copies of the weights) does not grow with the batch
         with saved_bytes() as count:
-            if not _fits(stepper, batch.rows(0, rows)):
+            if not stepper.fits(batch.rows(0, rows)):
                 return  # then there is nothing to estimate from
         saved.append(count[0])
     per_token = _MARGIN * (saved[1] - saved[0]) / (few * batch.longest)
     while (stepper.piece_tokens or batch.padded_tokens) * per_token > available:
-        stepper.piece_tokens = halved(stepper.piece_tokens or batch.padded_tokens, batch.longest)
+        stepper.halve_pieces([batch])
 
 
 @contextmanager
@@ -130,14 +116,10 @@ def _entry(path: Path, name: str) -> int:
     return next(int(line.split()[1]) for line in path.read_text().split("\n") if line.startswith(name))
 
 
-# ---- time
-
-
 class SyntheticText:
-    """Sentences of random subwords, of the size of a text that is not there."""
+    """Sentences of random subwords, of the size of a text that is not there; lengths are of one side, with EOS."""
 
     def __init__(self, pairs: int, mean_length: float, longest: int, vocab_size: int) -> None:
-        """Draw so many pairs; lengths are in subwords, of one side, EOS included."""
         generator = np.random.default_rng(0)
         both = generator.normal(math.log(mean_length) - _SPREAD**2 / 2, _SPREAD, pairs)
         sides = (np.exp(both + generator.normal(0, 0.15, pairs)).round().astype(np.int64) for _ in range(2))
@@ -165,9 +147,8 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     bf16 = use_bf16(config.precision, device)
     stepper, loader = Stepper(model, config, bf16, processes), DataLoader(text, config, processes)
     loader.settle_accumulation(progress)
-    report("trying the largest batch")
+    report(f"trying the largest batch, then making up to {_WARMING_UP + _STEPS} steps")
     fit_memory(stepper, loader.largest_batches(), report)
-    report(f"making up to {_WARMING_UP + _STEPS} steps")
     seconds = _seconds_per_step(stepper, loader, progress, report)
     steps_per_epoch = math.ceil(loader.batches_per_epoch() / progress.accumulate)
     tokens, memory = float(text.target_lengths.sum()) / steps_per_epoch, _peak_memory(device)
@@ -190,14 +171,13 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
 
 def _seconds_per_step(stepper: Stepper, loader: DataLoader, progress: Progress, report: Report) -> float:
     seconds: list[float] = []
-    for step in loader.steps(progress):
+    for step in islice(loader.steps(progress), _WARMING_UP + _STEPS):
         started = time.monotonic()
         stepper.gradients(step, report)
         stepper.apply(rate=1e-9)
         if stepper.device.type == "cuda":
             torch.cuda.synchronize(stepper.device)
         seconds.append(time.monotonic() - started)
-        measured = len(seconds) - _WARMING_UP
-        if measured >= _STEPS or (measured > 0 and sum(seconds) > _SECONDS):
+        if len(seconds) > _WARMING_UP and sum(seconds) > _SECONDS:
             break
     return statistics.fmean(seconds[_WARMING_UP:] or seconds)

@@ -58,25 +58,18 @@ class TrainingObjective(nn.Module):
     Never holds more than a block of the N × V logits, which would be the largest tensor of a training step, and
     projects nothing where there is only padding.
 
-    With R-Drop (Liang et al., 2021) every sentence goes through the model twice, with other random numbers for
-    dropout. The loss is the mean of both, plus α / 4 · (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)) at each position: half of that
+    With R-Drop (Liang et al., 2021), r_drop > 0, every sentence goes through the model twice, with other random numbers
+    for dropout. The loss is the mean of both, plus α / 4 · (KL(p₁ ‖ p₂) + KL(p₂ ‖ p₁)) at each position: half of that
     paper's, to be of the size of a single pass's.
     """
 
     def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
-        """Train this model with this ε_ls, and with R-Drop's α; 0 is a single pass."""
         super().__init__()
         self.model = model
         self.smoothing, self.r_drop = smoothing, r_drop
 
     def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
-        """The sum of the losses over the real positions, in nats: a float32 scalar.
-
-        Args:
-            source: ids (B, S).
-            target_input: ids (B, T), beginning with BOS.
-            target_output: ids (B, T), ending in EOS; PAD where there is nothing to predict.
-        """
+        """The sum of the losses over the real positions, in nats: a float32 scalar; ids (B, S), (B, T) and (B, T)."""
         if self.r_drop:
             source, target_input, target_output = (ids.repeat(2, 1) for ids in (source, target_input, target_output))
         states = self.model.states(source, target_input)  # (P · B, T, D)

@@ -18,7 +18,6 @@ from dragoman.checkpoint import METRICS_FILE
 from dragoman.runtime.console import NowAndThen, say, silence
 from dragoman.runtime.files import not_saved, write_atomically
 
-_TENSORBOARD_FOLDER = "tensorboard"
 _SECONDS_BETWEEN_LINES = 10.0
 _OF_VALIDATION = ("valid/", "health/")
 
@@ -36,21 +35,21 @@ class Recorder:
             return
         self._path = folder / METRICS_FILE
         with self._saving():
-            kept = [line for line in self._recorded() if _is_kept(line, step, validated)]
-            write_atomically(self._path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+            kept = [json.dumps(line) + "\n" for line in self._recorded() if self._place(line) <= (step, validated)]
+            write_atomically(self._path, "".join(kept).encode())
             self._metrics = self._path.open("a", encoding="utf-8")
             # TensorBoard forgets what earlier files contain from purge_step on.
-            self._tensorboard = SummaryWriter(folder / _TENSORBOARD_FOLDER, purge_step=step + 1)
+            self._tensorboard = SummaryWriter(folder / "tensorboard", purge_step=step + 1)
         self._console = Console(stderr=True, highlight=False)
         self._live = self._console.is_terminal
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn())
         self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=self._console, transient=True)
         self._task = self._progress.add_task("training", total=1.0, status="")
+        if self._live:
+            self._display(self._progress.start)
         self._report_sometimes = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
 
     def __enter__(self) -> Recorder:
-        if self._live:
-            self._display(self._progress.start)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,9 +57,9 @@ class Recorder:
             return
         if self._live:
             self._display(self._progress.stop)
-        for file in (self._metrics, self._tensorboard):
-            with suppress(OSError):  # every record was flushed when it was written
-                file.close()
+        with suppress(OSError):  # every record was flushed when it was written
+            self._metrics.close()
+            self._tensorboard.close()
 
     def record(self, step: int, values: Mapping[str, float]) -> None:
         """Write numbers, by TensorBoard tag, to metrics.jsonl (null where JSON has no such number) and TensorBoard."""
@@ -96,6 +95,10 @@ class Recorder:
         except OSError:
             silence(sys.stderr)
 
+    def _place(self, record: Mapping[str, Any]) -> tuple[int, bool]:
+        """The step of a record, and whether it is of the validation after it."""
+        return record["step"], any(tag.startswith(_OF_VALIDATION) for tag in record)
+
     def _recorded(self) -> Iterator[dict[str, Any]]:
         """The records of the run so far, without lines that a crash left incomplete."""
         if self._path.is_file():
@@ -109,9 +112,3 @@ class Recorder:
             yield
         except OSError as error:
             raise not_saved(self._path, error, "what was recorded before is intact") from None
-
-
-def _is_kept(record: Mapping[str, Any], step: int, validated: bool) -> bool:
-    """Whether a record is from before the point at which the run resumes."""
-    repeated = not validated and any(tag.startswith(_OF_VALIDATION) for tag in record)
-    return bool(record["step"] < step or (record["step"] == step and not repeated))

@@ -54,7 +54,6 @@ class MovingAverage:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        """Start from the model's current weights."""
         self._decay = decay
         self._weights: list[Tensor] = [p.detach() for p in model.parameters()] if decay else []
         self.average: list[Tensor] = [weight.clone() for weight in self._weights]

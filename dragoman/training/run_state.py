@@ -33,9 +33,6 @@ _WITHOUT_EFFECT += ["train", "valid", "test"]
 _NEW_TEXT = "the training text has changed"
 
 
-# ---- where a run stands
-
-
 @dataclass
 class Progress:
     """Where a run stands; part of every saved state, under these names."""
@@ -91,13 +88,10 @@ class Progress:
 
     def done(self, config: TrainConfig) -> float:
         """Part of the run that is done, 0 to 1 and beyond; 0 if the run has no limit."""
-        return max(self._parts(config).values(), default=0.0)
+        return max(self.parts(config).values(), default=0.0)
 
-    def reached(self, config: TrainConfig) -> list[str]:
-        """The settings whose limit the run has reached."""
-        return [name for name, part in self._parts(config).items() if part >= 1.0]
-
-    def _parts(self, config: TrainConfig) -> dict[str, float]:
+    def parts(self, config: TrainConfig) -> dict[str, float]:
+        """Part of each limit that is reached, 0 to 1 and beyond, by the name of the setting."""
         done = {
             "max_steps": float(self.step),
             "max_minutes": self.seconds / 60,
@@ -118,9 +112,6 @@ class Outcome:
     progress: Progress
     scores: dict[str, float]  # of the kept model, on the validation text; empty if the run was interrupted
     signal: int = 0  # that interrupted the run, or arrived while it was finishing
-
-
-# ---- saved states
 
 
 def save_state(folder: Path, state: dict[str, Any]) -> None:
@@ -167,9 +158,6 @@ def list_states(folder: Path) -> list[Path]:
 
 def _serial(path: Path) -> int:
     return int(path.name.split("-")[1])
-
-
-# ---- resuming
 
 
 def resume_progress(

@@ -9,22 +9,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+_ECHO_SECONDS = 1.0  # torchrun repeats to its processes what the terminal has already sent them
 _HANGUP = getattr(signal, "SIGHUP", 0)  # Windows has none
 
 
 class StopRequest:
     """Within `with StopRequest() as stop:`, `stop.signal` is SIGINT or SIGTERM after one was received, before that 0.
 
-    A second signal interrupts at once. A hang-up counts as SIGTERM, unless the process ignores it (nohup), and never
-    as a second signal, because shell and kernel send one each. Outside the main thread Python can't catch signals.
+    The first signal calls notify; another, a second later or more, interrupts at once. A hang-up counts as SIGTERM,
+    unless the process ignores it (nohup), and never as a second signal, because shell and kernel send one each. Outside
+    the main thread Python can't catch signals.
     """
 
-    def __init__(self, notify: Callable[[], None] = lambda: None, echo_seconds: float = 0.0) -> None:
-        """Call notify at the first signal, and take a second one within echo_seconds for the same.
-
-        The current step may take long. torchrun repeats to its processes what the terminal has already sent them.
-        """
-        self._notify, self._echo_seconds = notify, echo_seconds
+    def __init__(self, notify: Callable[[], None] = lambda: None) -> None:
+        self._notify = notify
         self.signal = 0
         self._received = 0.0
         self._previous: dict[int, object] = {}
@@ -45,5 +43,5 @@ class StopRequest:
             self.signal, self._received = signal.SIGTERM if number == _HANGUP else number, time.monotonic()
             with suppress(RuntimeError):  # the signal interrupted another print
                 self._notify()
-        elif number != _HANGUP and time.monotonic() - self._received >= self._echo_seconds:
+        elif number != _HANGUP and time.monotonic() - self._received >= _ECHO_SECONDS:
             raise KeyboardInterrupt

@@ -1,15 +1,14 @@
 """One training step: the gradient of some batches, normalised by their target tokens, then Adam (section 5.3).
 
-A step gives the same result in one process or in several, and in whole batches or in pieces of them where memory is
-short. Each batch seeds its own random numbers, so dropout does not depend on the other batches either. Only pieces draw
-other random numbers than the whole batch would.
+A step gives the same result in one process or in several, and in whole batches or in pieces of them. Each batch seeds
+its own random numbers, so dropout does not depend on the other batches either; only pieces draw other ones.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -39,15 +38,16 @@ class StepBatches:
 
 
 class Stepper:
-    """Makes training steps with one model; owns its optimizer and the moving average of its weights."""
+    """Makes training steps with one model; owns its optimizer and the moving average of its weights.
+
+    The model is on its device, with the same weights in every process.
+    """
 
     def __init__(self, model: Transformer, config: TrainConfig, bf16: bool, processes: Processes) -> None:
-        """Build the optimizer; the model is on its device, with the same weights in every process."""
         self.device = next(model.parameters()).device
         self.optimizer = build_optimizer(model, config.optimizer)
         self.average = MovingAverage(model, config.optimizer.ema_decay)
-        self.piece_tokens = 0
-        """Larger batches are computed in pieces of at most this many padded tokens; 0: batches stay whole."""
+        self.piece_tokens = 0  # larger batches are computed in pieces of so many padded tokens; 0: they stay whole
         self._model, self._bf16, self._processes = model, bf16, processes
         self._clip = config.optimizer.clip_norm or math.inf
         self._objective = TrainingObjective(model, config.optimizer.label_smoothing, config.optimizer.r_drop)
@@ -67,23 +67,23 @@ class Stepper:
     def gradients(self, step: StepBatches, report: Report) -> tuple[float, float]:
         """Compute the clipped gradient of a step and leave it in the parameters.
 
-        If memory runs out, batches are cut into pieces from now on, and that is reported.
-
-        Returns:
-            This process's part of the loss, in nats per target token of the whole step; and the norm of the whole
-            gradient before clipping, the same in every process.
+        Returns this process's part of the loss, in nats per target token of the whole step; and the norm of the whole
+        gradient before clipping, the same in every process.
         """
         self._model.train()
-        loss: Tensor | None = None
-        while loss is None:
+        while True:
             try:
                 loss = self._accumulate(step)
+                break
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-            if loss is None:  # outside the handler, which keeps the tensors of the failed attempt alive
-                self._use_smaller_pieces([batch for _, batch in step.batches])
-                report(f"out of memory: batches are computed in pieces of {self.piece_tokens:,} tokens from now on")
+            # Outside the handler, which keeps the tensors of the failed attempt alive.
+            self.drop_gradients()
+            self.halve_pieces([batch for _, batch in step.batches])
+            if self._parallel is not None:  # the other processes may already be waiting for this one's gradients
+                raise DragomanError("out of memory: lower optimizer.batch_tokens")
+            report(f"out of memory: batches are computed in pieces of {self.piece_tokens:,} tokens from now on")
         parameters = list(self._model.parameters())
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if float(norm) > self._clip:
@@ -98,20 +98,37 @@ class Stepper:
         self.drop_gradients()
 
     def drop_gradients(self) -> None:
-        """Forget a step that is not to be applied."""
+        """Leave the next step none of this one's."""
         self.optimizer.zero_grad(set_to_none=True)
 
-    def try_batch(self, batch: Batch) -> None:
-        """Compute the gradient of one batch and drop it, with memory reserved for Adam's moments."""
+    def fits(self, batch: Batch) -> bool:
+        """Whether there is enough memory for the gradient of a batch, beside Adam's moments."""
         self._model.train()
-        fresh = not self.optimizer.state
-        reserved = [torch.empty_like(p) for p in self._model.parameters() for _ in range(2)] if fresh else []
+        moments = [] if self.optimizer.state else [torch.empty_like(p) for p in 2 * list(self._model.parameters())]
         try:
             torch.manual_seed(0)
             self._loss(batch, self._objective).backward()  # type: ignore[no-untyped-call]
+            return True
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            return False
         finally:
             self.drop_gradients()
-            del reserved
+            del moments
+
+    def halve_pieces(self, batches: Sequence[Batch]) -> None:
+        """Compute these batches, for which memory is short, in pieces of half the size from now on."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        tokens = self.piece_tokens or max(batch.padded_tokens for batch in batches)
+        longest = max(batch.longest for batch in batches)
+        if tokens <= longest:
+            raise DragomanError(
+                f"out of memory on a single sentence of {longest:,} subwords: choose a smaller model or vocabulary, or "
+                f"lower text.max_length"
+            )
+        self.piece_tokens = max(tokens // 2, longest)
 
     def _accumulate(self, step: StepBatches) -> Tensor:
         """Sum of this process's losses over the step's tokens; gradients summed over all processes."""
@@ -138,25 +155,6 @@ class Stepper:
         ids = (torch.from_numpy(x).to(self.device) for x in (batch.source, batch.target_input, batch.target_output))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
             return objective(*ids)
-
-    def _use_smaller_pieces(self, batches: list[Batch]) -> None:
-        self.drop_gradients()
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-        size = max(batch.padded_tokens for batch in batches)
-        if self._parallel is not None:  # the other processes may already be waiting for this one's gradients
-            raise DragomanError(f"out of memory with batches of {size:,} padded tokens: lower optimizer.batch_tokens")
-        self.piece_tokens = halved(self.piece_tokens or size, max(batch.longest for batch in batches))
-
-
-def halved(tokens: int, longest: int) -> int:
-    """Half a budget of padded tokens, but at least one sentence of the longest length; refuses to go below that."""
-    if tokens <= longest:
-        raise DragomanError(
-            f"out of memory on a single sentence of {longest:,} subwords: choose a smaller model or vocabulary, or "
-            f"lower text.max_length"
-        )
-    return max(tokens // 2, longest)
 
 
 def batch_seed(seed: int, epoch: int, number: int) -> int:

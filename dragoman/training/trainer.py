@@ -37,7 +37,7 @@ from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_
 from dragoman.runtime.device import describe_device, describe_precision, use_bf16
 from dragoman.text.preprocess import PreparedText
 from dragoman.training.data_loader import DataLoader
-from dragoman.training.diagnostics import Observation
+from dragoman.training.diagnostics import Health, Observation
 from dragoman.training.distributed import Processes
 from dragoman.training.dry_run import fit_memory
 from dragoman.training.metrics import Recorder
@@ -48,10 +48,9 @@ from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.validation import Validate, Validation, Validator
 
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run stops
-_SIGNAL_ECHO_SECONDS = 1.0
 _STEPS_BETWEEN_TRIMS = 50  # of fragmented memory
 _STOPPING = "stopping after this step, then saving; a second signal stops at once, without saving"
-_EXPLODED = 2.0  # times the loss of guessing every subword with equal probability
+_EXPLODED = 2.0  # times the first loss, or that of guessing every subword with equal probability
 
 
 class Trainer:
@@ -68,39 +67,32 @@ class Trainer:
         """Set up a run, or resume the one in config.out; the folder's model is on the device to train on."""
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
         self.out, self.model = Path(config.out), folder.model
-        self.recorder = Recorder(None)
         limit_kernel_cache()
         keep_freed_memory()
         state = load_state(self.out, processes.say)
         device = next(self.model.parameters()).device
         self.bf16 = processes.broadcast(use_bf16(config.precision, device, (state or {}).get("precision")))
         self.stepper = Stepper(self.model, config, self.bf16, processes)
-        self.validator = Validator(text.valid, config.optimizer.batch_tokens, self.bf16, validate, processes)
+        self.validator = Validator(text, config.optimizer.batch_tokens, self.bf16, validate, processes)
         self.loader = DataLoader(text.train, config, processes, text.vocabulary)
         self.progress = Progress()
         self._kept_scores: dict[str, float] = {}
-        self._signal, self._fitted_for = 0, ""
+        self._signal = 0
         if state is not None:
             self._resume(state)
-
-    def finished(self) -> Outcome | None:
-        """The outcome of a run that has finished and has no higher limits now; None if there is more to do."""
-        progress = self.progress
-        if progress.finished and (progress.done(self.config) >= 1.0 or progress.out_of_patience(self.config)):
-            return Outcome("already finished", progress, self._kept_scores)
-        return None
+        at_its_end = self.progress.done(config) >= 1.0 or self.progress.out_of_patience(config)
+        self.finished = self.progress.finished and at_its_end
 
     def run(self) -> Outcome:
         """Train until a limit or the patience is reached, or a signal asks to stop."""
-        if outcome := self.finished():
-            return outcome
         progress, config = self.progress, self.config
+        if self.finished:
+            return Outcome("already finished", progress, self._kept_scores)
         progress.finished = False
         recorder = Recorder(
             self.out if self.processes.first else None, progress.step, progress.validated == progress.step
         )
-        stop = StopRequest(lambda: recorder.say(_STOPPING), _SIGNAL_ECHO_SECONDS if self.processes.size > 1 else 0.0)
-        with recorder as self.recorder, stop as self._stop:
+        with recorder as self.recorder, StopRequest(lambda: recorder.say(_STOPPING)) as self._stop:
             self._start()
             self._validate_if_due()  # a signal may have come before it
             for step in () if progress.out_of_patience(config) else self.loader.steps(progress):
@@ -132,22 +124,15 @@ class Trainer:
         )
         if progress.step:
             self.recorder.say(f"resuming after step {progress.step:,}")
-        if message := self.loader.settle_accumulation(progress):
-            self.recorder.say(message)
+        self.loader.settle_accumulation(progress)
         self.stepper.piece_tokens = progress.piece_tokens
-        if any(processes.all_reduce([self._fitted_for != self._describe_memory()])):
+        if not progress.step:
             fit_memory(self.stepper, self.loader.largest_batches(), self.recorder.say)
             found = [tokens for tokens in processes.all_gather([self.stepper.piece_tokens]) if tokens]
             self.stepper.piece_tokens = progress.piece_tokens = min(found, default=0)
         self._started, self._saved_at = time.monotonic() - progress.seconds, progress.seconds
         if not progress.step:
             self._save_state()  # from now on there is a run to resume
-
-    def _describe_memory(self) -> str:
-        """What batches have to fit into; a run that resumes elsewhere tries them again."""
-        return f"{self.config.optimizer.batch_tokens} tokens, {describe_device(self.stepper.device)}"
-
-    # ---- steps
 
     def _train_step(self, step: StepBatches) -> None:
         """Make one update, or none if the loss or the gradient is out of bounds."""
@@ -160,7 +145,8 @@ class Trainer:
         seconds = time.monotonic() - self._started if self.processes.first else 0.0
         loss, progress.seconds = self._all_reduce(own_loss, seconds)
         progress.start_loss = progress.start_loss or (loss if math.isfinite(loss) else 0.0)
-        if self._in_bounds(loss, norm):
+        worst = _EXPLODED * max(math.log(self.model.config.target_vocab_size), progress.start_loss)
+        if math.isfinite(norm) and loss < worst:
             self.stepper.apply(rate)
             self.stepper.average.update(progress.step)
             progress.skipped_in_a_row = 0
@@ -180,11 +166,6 @@ class Trainer:
         *sums, interrupted, terminated = self.processes.all_reduce([*values, signal == SIGINT, signal == SIGTERM])
         self._signal = SIGTERM if terminated else SIGINT if interrupted else 0
         return sums
-
-    def _in_bounds(self, loss: float, norm: float) -> bool:
-        """Whether the gradient is finite and the loss not far beyond what it was at the start."""
-        worst = max(math.log(self.model.config.target_vocab_size), self.progress.start_loss)
-        return math.isfinite(norm) and loss < _EXPLODED * worst
 
     def _skip_step(self, loss: float, norm: float) -> None:
         self.stepper.drop_gradients()
@@ -211,8 +192,6 @@ class Trainer:
             f"epoch {progress.epoch + 1}{left}"
         )
         self.recorder.show(progress.step, status, done)
-
-    # ---- validation and what is kept
 
     def _validate_if_due(self) -> None:
         progress = self.progress
@@ -247,8 +226,7 @@ class Trainer:
         )
         if not name:
             self.recorder.record(self.progress.step, {f"valid/{key}": value for key, value in scores.items()})
-            if measured.translations:
-                self.validator.examine(measured, self.progress, self.config.optimizer.warmup_steps, self.recorder)
+            self.validator.examine(measured, self.progress, self.config.optimizer.warmup_steps, self.recorder)
         return measured
 
     def _rank(self, scores: dict[str, float]) -> tuple[float, float]:
@@ -299,8 +277,6 @@ class Trainer:
         if self.processes.first and self._kept_scores:
             self.folder.save_description(self.out)
 
-    # ---- saving and resuming
-
     def _save_state(self) -> None:
         self._saved_at = self.progress.seconds
         if not self.processes.first:
@@ -311,7 +287,6 @@ class Trainer:
             "optimizer": self.stepper.optimizer.state_dict(),
             "average": self.stepper.average.average,
             "precision": describe_precision(self.bf16, self.stepper.device),
-            "fitted for": self._describe_memory(),
             "kept_scores": self._kept_scores,
             "observations": [asdict(observation) for observation in self.validator.observations],
             "identity": self.folder.identity(),
@@ -334,8 +309,10 @@ class Trainer:
             # Of a fine-tuned model the longest sentence may be in the parent's text.
             now = now | {LONGEST_FACT: max(before[LONGEST_FACT], now[LONGEST_FACT])}
             self.folder = self.folder.with_facts(before | now)
-            self._kept_scores, self._fitted_for = state["kept_scores"], state["fitted for"]
-            self.validator.observations = [Observation.restore(observation) for observation in state["observations"]]
+            self._kept_scores = state["kept_scores"]
+            self.validator.observations = [
+                Observation(**{**saved, "health": Health(**saved["health"])}) for saved in state["observations"]
+            ]
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise

@@ -14,7 +14,7 @@ import torch
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import shorten
 from dragoman.text.batches import collate, plan_in_order
-from dragoman.text.dataset import TokenStore
+from dragoman.text.preprocess import PreparedText
 from dragoman.training.diagnostics import Observation, diagnose, examine_translations, unigram_loss
 from dragoman.training.distributed import Processes
 from dragoman.training.loss import measure
@@ -30,11 +30,7 @@ class Validation:
 
     scores: dict[str, float]  # bleu and chrf, 0 to 100; from Validator.measure also loss, in nats per target token
     signatures: dict[str, str]
-    sources: Sequence[str] = ()
-    references: Sequence[str] = ()
-    translations: Sequence[str] = ()
-    reference_ids: Sequence[Sequence[int]] = ()
-    translation_ids: Sequence[Sequence[int]] = ()
+    translations: Sequence[tuple[str, Sequence[int]]]  # text and ids
     accuracy: float = math.nan  # share of the target tokens that are the most probable ones under teacher forcing
 
 
@@ -47,10 +43,10 @@ class Validator:
     """Measures models on the validation text, together with the other processes of the run."""
 
     def __init__(
-        self, store: TokenStore, batch_tokens: int, bf16: bool, validate: Validate, processes: Processes
+        self, text: PreparedText, batch_tokens: int, bf16: bool, validate: Validate, processes: Processes
     ) -> None:
-        """Measure on this text, in batches of at most so many padded tokens."""
-        self._store, self._batch_tokens, self._bf16 = store, batch_tokens, bf16
+        self._store, self._pairs, self._batch_tokens, self._bf16 = text.valid, text.valid_pairs, batch_tokens, bf16
+        self._reference_ids = text.vocabulary.target.encode([reference for _, reference in text.valid_pairs])
         self._validate, self._processes = validate, processes
         self.observations: list[Observation] = []
 
@@ -65,10 +61,10 @@ class Validator:
 
     def examine(self, measured: Validation, progress: Progress, warmup_steps: int, recorder: Recorder) -> None:
         """Record and report how healthy the translations are, what is wrong if anything is, and some examples."""
-        texts = (measured.sources, measured.references, measured.translations)
+        sources, references = zip(*self._pairs, strict=True)
+        texts, ids = zip(*measured.translations, strict=True)
         norm = statistics.median(progress.norms) if progress.norms else math.nan
-        ids = (measured.reference_ids, measured.translation_ids)
-        health = examine_translations(*texts, *ids, measured.accuracy, norm)
+        health = examine_translations(sources, references, texts, self._reference_ids, ids, measured.accuracy, norm)
         targets = np.concatenate([self._store.target(i) for i in range(len(self._store))])
         self.observations.append(
             Observation(
@@ -84,7 +80,7 @@ class Validator:
         recorder.say(f"    {health.line()}")
         if problem := diagnose(self.observations, warmup_steps):
             recorder.say(f"    warning: {problem}")
-        for sample in islice(zip(*texts, strict=True), _SAMPLES):
+        for sample in islice(zip(sources, references, texts, strict=True), _SAMPLES):
             source, reference, translation = (shorten(text, _SAMPLE_LENGTH) for text in sample)
             recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
 

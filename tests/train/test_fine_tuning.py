@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 import torch
@@ -116,17 +115,6 @@ def test_only_the_first_process_rehearses(text: Path, tmp_path: Path, monkeypatc
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()], ids=repr)
-def test_too_little_memory_is_one_sentence_wherever_it_shows(
-    error: Exception, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Ended]
-) -> None:
-    def fail(*arguments: object) -> NoReturn:
-        raise error
-
-    monkeypatch.setattr("dragoman.train.Trainer", fail)
-    assert "not enough memory" in complaint(run(text, tmp_path / "out", "--max-steps", 5))
-
-
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -144,13 +132,6 @@ def test_fine_tuning_into_another_kind_of_model_is_refused(
     ended = run(tmp_path, tmp_path / "one", "--from", parent, "--max-steps", 2, *more, shape=NO_SHAPE)
     assert said in complaint(ended)
     assert str(parent) in complaint(ended)
-
-
-def test_fine_tuning_into_its_own_folder_is_refused(parent: Path, text: Path, run: Callable[..., Ended]) -> None:
-    before = (parent / "model.safetensors").read_bytes()
-    for out in (parent, parent.parent / "." / parent.name):
-        assert "same folder" in complaint(run(text, out, "--from", parent, "--max-steps", 2, shape=NO_SHAPE), code=2)
-    assert (parent / "model.safetensors").read_bytes() == before
 
 
 def test_a_parent_that_is_missing_or_damaged_is_named(

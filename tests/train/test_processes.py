@@ -82,7 +82,6 @@ def test_two_processes_train_as_one(text: Path, tmp_path: Path, run: Callable[..
     two = start(text, tmp_path / "two", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 3, processes=2)
     assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 4).code == 0
     said = finish(two)
-    assert "a step has 4 batches, shared by 2 processes" in said
     for line in ("finished; the model in", "step 50: valid loss", "training text:"):  # from the first process alone
         assert said.count(line) == 1
     equal_numbers(tmp_path / "one", tmp_path / "two", 50)
@@ -138,9 +137,7 @@ def test_begun_with_two_processes_and_continued_with_one_it_is_the_same_run(
     text: Path, tmp_path: Path, run: Callable[..., Ended]
 ) -> None:
     finish(start(text, tmp_path / "mixed", *GENTLY, "--max-steps", 25, processes=2))
-    ended = run(text, tmp_path / "mixed", *GENTLY, "--max-steps", 50)
-    assert ended.code == 0
-    assert "a step has 2 batches, shared by 1 process" in ended.said
+    assert run(text, tmp_path / "mixed", *GENTLY, "--max-steps", 50).code == 0
     assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 25, "--optimizer.accumulate", 2).code == 0
     assert run(text, tmp_path / "one", *GENTLY, "--max-steps", 50, "--optimizer.accumulate", 2).code == 0
     equal_numbers(tmp_path / "one", tmp_path / "mixed", 50)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from dragoman import train as train_module
 from dragoman.cli.main import main
 from tests.training.small_runs import records, same, write_corpus
 
-from .running import NO_SHAPE, SHAPE, Ended, arguments, complaint, kept, settings_of
+from .running import NO_SHAPE, SHAPE, Ended, complaint, kept, settings_of
 
 # ---- settings
 
@@ -64,9 +63,6 @@ def test_a_rehearsal_leaves_the_run_that_is_there_as_it_is(
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-# ---- one run in a folder
-
-
 # ---- what is said
 
 
@@ -89,15 +85,16 @@ def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
         raise leave
 
     code = 143 if isinstance(leave, SystemExit) else 130
+    stopped = "stopped; the same command resumes from the last saved state, or starts again\n"
     with monkeypatch.context() as patch:
         patch.setattr(train_module, "prepare_text", interrupted)
         ended = run(text, tmp_path / "run", "--max-steps", 1)
-    assert (ended.code, ended.said) == (code, "stopped before the first step; the same command starts again\n")
+    assert (ended.code, ended.said) == (code, stopped)
     assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
     with monkeypatch.context() as patch:
         patch.setattr(train_module, "prepare_text", interrupted)
         ended = run(text, tmp_path / "run", "--max-steps", 2)
-    assert (ended.code, ended.said) == (code, "stopped; the same command resumes from the last saved state\n")
+    assert (ended.code, ended.said) == (code, stopped)
     assert "resuming after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
 
 
@@ -154,17 +151,3 @@ def test_a_changed_text_is_refused_by_name_and_accepted_with_the_same_subwords(
     assert (out / "sentencepiece.model").read_bytes() == subwords
     assert [step for step, *_ in records(out, "train/loss")] == list(range(1, 7))
     assert run(begun, out, "--max-steps", 7).code == 0  # accepted once and for all
-
-
-def test_the_same_text_under_another_name_and_date_is_the_same(begun: Path, run: Callable[..., Ended]) -> None:
-    for path in begun.glob("train.??"):
-        path.rename(begun / f"moved{path.suffix}")
-        os.utime(begun / f"moved{path.suffix}", ns=(1, 1))
-    given = arguments(begun, begun / "run", "--max-steps", 6)
-    given[given.index(str(begun / "train"))] = str(begun / "moved")
-    assert main(given) == 0
-    straight = begun / "straight"
-    for path in begun.glob("moved.??"):
-        path.rename(begun / f"train{path.suffix}")
-    assert run(begun, straight, "--max-steps", 6).code == 0
-    assert records(straight, "train/") == records(begun / "run", "train/")

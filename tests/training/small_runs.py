@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
 from dragoman.text.preprocess import prepare_text
 from dragoman.training.distributed import Processes
+from dragoman.training.loss import TrainingObjective
 from dragoman.training.run_state import Outcome
 from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.trainer import Trainer
@@ -75,12 +77,12 @@ def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
     direction = Direction("en", "xx", {LONGEST_FACT: 9})
     folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, direction)
     scores = list(bleu)
-    sources, references = map(list, zip(*text.valid_pairs, strict=True))
-    ids = text.vocabulary.target.encode(references)
+    references = [reference for _, reference in text.valid_pairs]
+    translations = list(zip(references, text.vocabulary.target.encode(references), strict=True))
 
     def validate(model: Transformer, bf16: bool) -> Validation:
         score = scores.pop(0) if len(scores) > 1 else scores[0]
-        return Validation({"bleu": score, "chrf": score}, {}, sources, references, references, ids, ids)
+        return Validation({"bleu": score, "chrf": score}, {}, translations)
 
     return Trainer(config, folder, text, validate)
 
@@ -153,3 +155,19 @@ def gradients_of(stepper: Stepper) -> dict[str, Tensor]:
     """The gradients that a stepper has left."""
     parameters = stepper._model.named_parameters()
     return {name: p.grad.detach().clone() for name, p in parameters if p.grad is not None}
+
+
+def limit_memory(patch: pytest.MonkeyPatch, room: int) -> list[int]:
+    """Let batches of more padded tokens fail, as on a graphics card; the list gets the size of each that did."""
+    failed: list[int] = []
+    forward = TrainingObjective.forward
+
+    def limited(self: TrainingObjective, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
+        size = len(source) * max(source.size(1), target_output.size(1))
+        if size > room:
+            failed.append(size)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(self, source, target_input, target_output)
+
+    patch.setattr(TrainingObjective, "forward", limited)
+    return failed

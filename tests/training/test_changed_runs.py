@@ -14,7 +14,7 @@ from dragoman.config import (
     TextConfig,
     TrainConfig,
 )
-from dragoman.training.run_state import load_state, save_state
+from dragoman.training.run_state import load_state
 from dragoman.training.trainer import Trainer
 
 from .interruptions import interrupt_after
@@ -97,16 +97,6 @@ def test_another_text_is_refused_until_it_is_accepted_and_begins_at_its_next_epo
     accepted = replace(trainer.config, accept_changes=True)
     again = Trainer(accepted, trainer.folder, trainer.text, trainer.validator._validate)
     assert (again.progress.step, again.progress.epoch, again.progress.batch) == (4, epoch + 1, 0)
-
-
-def test_facts_under_their_old_names_are_known(folder: Path) -> None:
-    trainer = accepting(folder)
-    state = load_state(folder / "run")
-    assert state is not None
-    save_state(folder / "run", state | {"facts": {"longest training side": 500, "training pairs": 3}})
-    now = trainer.folder.with_facts({"longest_training_side": 20})
-    facts = Trainer(trainer.config, now, trainer.text, trainer.validator._validate).folder.direction.facts
-    assert (facts["longest_training_side"], facts["training_pairs"]) == (500, 3)
 
 
 def test_a_state_of_another_version_is_refused_with_the_way_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

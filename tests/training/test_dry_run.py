@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from dragoman.cli.main import VERBS
 from dragoman.cli.parsing import parse
@@ -22,10 +21,9 @@ from dragoman.training import dry_run as dry_run_module
 from dragoman.training.data_loader import DataLoader
 from dragoman.training.distributed import Processes
 from dragoman.training.dry_run import SyntheticText, available_memory, dry_run, fit_memory, saved_bytes
-from dragoman.training.loss import TrainingObjective
 from dragoman.training.step import Stepper
 
-from .small_runs import configure, gradients_of, make_stepper, random_batch, share, train
+from .small_runs import configure, gradients_of, limit_memory, make_stepper, random_batch, share, train
 
 MIB = 2**20
 
@@ -46,34 +44,17 @@ def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_run_module, "available_memory", lambda: 2**50)
 
 
-@pytest.fixture
-def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Let batches of more padded tokens fail, as on a graphics card."""
-
-    def room_for(tokens: int) -> None:
-        forward = TrainingObjective.forward
-
-        def limited(self: TrainingObjective, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
-            if len(source) * max(source.size(1), target_output.size(1)) > tokens:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return forward(self, source, target_input, target_output)
-
-        monkeypatch.setattr(TrainingObjective, "forward", limited)
-
-    return room_for
-
-
 # ---- trying
 
 
 @pytest.mark.usefixtures("plenty")
 @pytest.mark.parametrize("room", [12, 100])
-def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, room_for: Callable[[int], None]) -> None:
+def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stepper, batch = make_stepper(dropout=0.0), square(40, 12)
     stepper.gradients(share(batch), print)
     expected = gradients_of(stepper)
     stepper.drop_gradients()
-    room_for(room)
+    limit_memory(monkeypatch, room)
     (line,) = fit_batches(stepper, batch)
     assert max(12, room // 2) <= stepper.piece_tokens
     assert f"480 padded tokens: they are computed in pieces of {stepper.piece_tokens:,}," in line
@@ -84,10 +65,10 @@ def test_pieces_are_as_small_as_they_must_be_and_not_much_smaller(room: int, roo
 
 
 @pytest.mark.usefixtures("plenty")
-def test_training_after_the_trial_is_bit_for_bit_training_without_it(room_for: Callable[[int], None]) -> None:
+def test_training_after_the_trial_is_bit_for_bit_training_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, untouched = make_stepper(dropout=0.3), make_stepper(dropout=0.3)
     before = {name: p.detach().clone() for name, p in tried._model.named_parameters()}
-    room_for(100)
+    limit_memory(monkeypatch, 100)
     fit_batches(tried, square(40, 12), square(1, 40))
     assert gradients_of(tried) == {}
     assert not tried.optimizer.state
@@ -106,7 +87,7 @@ def test_training_after_the_trial_is_bit_for_bit_training_without_it(room_for: C
 
 def bytes_of(stepper: Stepper, batch: Batch) -> int:
     with saved_bytes() as count:
-        stepper.try_batch(batch)
+        stepper.fits(batch)
     return count[0]
 
 
@@ -121,14 +102,14 @@ def test_where_the_system_has_little_memory_pieces_take_no_more_and_the_whole_is
     available = int(share_of_need * (bytes_of(make_stepper(), batch) - weights))
     monkeypatch.setattr(dry_run_module, "available_memory", lambda: available)
     sizes: list[int] = []
-    try_batch = Stepper.try_batch
+    fits = Stepper.fits
 
-    def remember(self: Stepper, batch: Batch) -> None:
+    def remember(self: Stepper, batch: Batch) -> bool:
         sizes.append(batch.padded_tokens)
-        try_batch(self, batch)
+        return fits(self, batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Stepper, "try_batch", remember)
+        patch.setattr(Stepper, "fits", remember)
         stepper = make_stepper()
         (line,) = fit_batches(stepper, batch)
     assert "not enough memory" in line

@@ -60,16 +60,6 @@ def test_lines_are_strict_json_even_where_a_number_is_not_finite(tmp_path: Path)
     assert recorded(tmp_path) == [{"step": 1, "train/loss": None, "train/lr": None}]
 
 
-def test_people_are_told_on_stderr_so_that_stdout_stays_clean(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Recorder(tmp_path) as records:
-        records.say("valid loss [bold]1.5[/bold]")
-    shown = capsys.readouterr()
-    assert shown.err.startswith("valid loss [bold]1.5[/bold]\n")
-    assert shown.out == ""
-
-
 def test_a_terminal_shows_translations_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr(

@@ -11,7 +11,6 @@ from typing import Literal
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from dragoman.config import OptimizerConfig
 from dragoman.training.optimizer import MovingAverage, build_optimizer, learning_rate
@@ -128,19 +127,6 @@ def step(model: nn.Module) -> None:
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: p.detach().clone() for name, p in model.named_parameters()}
-
-
-def test_once_the_window_is_full_it_is_that_of_torch() -> None:
-    model = nn.Linear(3, 2)
-    torchs = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.9))
-    torchs.update_parameters(model)  # the first call copies
-    own = MovingAverage(model, 0.9)
-    for number in range(1000, 1020):
-        step(model)
-        own.update(number)
-        torchs.update_parameters(model)
-    for average, expected in zip(own.average, torchs.module.parameters(), strict=True):
-        torch.testing.assert_close(average, expected.detach())
 
 
 def test_in_use_the_model_has_the_average_and_gets_its_own_weights_back() -> None:

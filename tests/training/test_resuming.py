@@ -147,22 +147,6 @@ def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
     assert saved == [0, 3, 6, 9, 9, 9]  # the beginning, the last validation and the end save, too
 
 
-def test_a_damaged_state_costs_only_the_steps_since_the_one_before(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    straight, broken = configure(folder, "straight"), configure(folder, "broken", save_minutes=1e-6)
-    train(straight)
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 8)
-        train(broken)
-    newest = list_states(folder / "broken")[-1]
-    newest.write_bytes(newest.read_bytes()[:-500])
-    capsys.readouterr()
-    assert train(broken).progress.step == 12
-    assert f"{newest}: damaged" in capsys.readouterr().err
-    assert same_runs(folder / "straight", folder / "broken")
-
-
 def test_checkpoints_beyond_the_state_are_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = configure(folder, "broken")
     train(configure(folder, "straight"))
@@ -178,16 +162,6 @@ def test_checkpoints_beyond_the_state_are_removed(folder: Path, monkeypatch: pyt
     assert [path.stem for path in list_checkpoints(folder / "broken")] == ["step-00000005"]
     trainer.run()
     assert same_runs(folder / "straight", folder / "broken")
-
-
-def test_a_finished_run_is_not_trained_again_unless_it_gets_more_room(folder: Path) -> None:
-    train(configure(folder))
-    before = last_weights(folder / "run")
-    again = train(configure(folder))
-    assert again.reason == "already finished"
-    assert again.scores["loss"] > 0
-    assert same(before, last_weights(folder / "run"))
-    assert train(configure(folder, max_steps=15)).progress.step == 15
 
 
 def test_more_room_is_the_same_as_having_had_it_from_the_start(folder: Path) -> None:

@@ -28,11 +28,8 @@ from dragoman.training.run_state import (
 )
 from tests.fuzz.faults import complaint, contents, full_disk
 
+from .interruptions import Crash
 from .small_runs import configure
-
-
-class Crash(BaseException):
-    """The process is gone: nobody tidies up."""
 
 
 def save_steps(folder: Path, *steps: int) -> None:
@@ -68,15 +65,6 @@ def test_the_two_newest_are_kept_under_rising_numbers(tmp_path: Path) -> None:
 
 
 # ---- damage
-
-
-def test_where_all_are_damaged_the_newest_is_named_with_the_way_out(tmp_path: Path) -> None:
-    save_steps(tmp_path, 1, 2)
-    for path in list_states(tmp_path):
-        path.write_bytes(path.read_bytes()[:-10])
-    message = complaint(lambda: load_state(tmp_path))
-    assert str(list_states(tmp_path)[-1]) in message
-    assert "--restart" in message
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,12 +15,13 @@ from torch.nn import functional as F
 from dragoman.config import BOS, EOS
 from dragoman.model.transformer import Transformer
 from dragoman.text.dataset import TokenStore
+from dragoman.text.preprocess import PreparedText
 from dragoman.training.distributed import Processes
 from dragoman.training.validation import Validation, Validator
 
 from .small_runs import VOCABULARY, small_model
 
-SCORED = Validation({"bleu": 12.5, "chrf": 40.0}, {"bleu": "signature"})
+SCORED = Validation({"bleu": 12.5, "chrf": 40.0}, {"bleu": "signature"}, [])
 
 
 class Sentences:
@@ -81,7 +83,8 @@ def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> 
     loss, accuracy = by_hand(model)
     assert 0.01 < accuracy < 0.9
     model.train()  # as training leaves it: dropout must not be felt
-    validator = Validator(cast(TokenStore, STORE), 200, False, lambda model, bf16: SCORED, Processes())
+    text = PreparedText(Mock(), Mock(), cast(TokenStore, STORE), [])
+    validator = Validator(text, 200, False, lambda model, bf16: SCORED, Processes())
     measured = validator.measure(model, piece_tokens=budget)
     assert measured.scores["loss"] == pytest.approx(loss, rel=1e-5)
     assert measured.accuracy == pytest.approx(accuracy, abs=1e-12)
