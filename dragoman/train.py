@@ -81,8 +81,8 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
         "patience": f"stopped early: no improvement in {config.validation.patience} validations",
         "already finished": "had already finished",
     }[outcome.reason]
-    names = {"loss": "loss", "bleu": "BLEU", "chrf": "chrF"}
-    scores = ", ".join(f"{names[name]} {value:.2f}" for name, value in outcome.scores.items())
+    names = {"bleu": "BLEU", "chrf": "chrF"}
+    scores = ", ".join(f"{names.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
     if to_raise and progress.step < warmup:
         lines.append(

@@ -19,7 +19,6 @@ from dragoman.runtime.console import NowAndThen, say, silence
 from dragoman.runtime.files import not_saved, write_atomically
 
 _SECONDS_BETWEEN_LINES = 10.0
-_OF_VALIDATION = ("valid/", "health/")
 
 
 class Recorder:
@@ -97,7 +96,7 @@ class Recorder:
 
     def _place(self, record: Mapping[str, Any]) -> tuple[int, bool]:
         """The step of a record, and whether it is of the validation after it."""
-        return record["step"], any(tag.startswith(_OF_VALIDATION) for tag in record)
+        return record["step"], any(tag.startswith(("valid/", "health/")) for tag in record)
 
     def _recorded(self) -> Iterator[dict[str, Any]]:
         """The records of the run so far, without lines that a crash left incomplete."""

@@ -119,13 +119,13 @@ def save_state(folder: Path, state: dict[str, Any]) -> None:
     place = folder / CHECKPOINTS
     make_folder(place)
     before = list_states(folder)
+    serial = int(before[-1].name.split("-")[1]) + 1 if before else 1
     partial = place / "state.partial"
     try:
         with partial.open("wb") as file:
             torch.save(state, file)
             file.flush()
-            name = f"state-{_serial(before[-1]) + 1 if before else 1:06d}-{checksum(partial)[:_DIGITS]}.pt"
-            settle(file, partial, place / name)
+            settle(file, partial, place / f"state-{serial:06d}-{checksum(partial)[:_DIGITS]}.pt")
     except (OSError, RuntimeError) as error:  # torch reports a full disk as a RuntimeError
         partial.unlink(missing_ok=True)
         raise not_saved(place / "state", error, "what was saved before is intact" if before else "") from None
@@ -153,11 +153,7 @@ def load_state(folder: Path, report: Report = lambda line: None) -> dict[str, An
 
 def list_states(folder: Path) -> list[Path]:
     """The saved states of a run, oldest first."""
-    return sorted((folder / CHECKPOINTS).glob("state-*-*.pt"), key=_serial)
-
-
-def _serial(path: Path) -> int:
-    return int(path.name.split("-")[1])
+    return sorted((folder / CHECKPOINTS).glob("state-*-*.pt"))
 
 
 def resume_progress(
