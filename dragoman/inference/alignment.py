@@ -88,7 +88,6 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
     """Link each target word to the source word that the steps which predict it attend to most.
 
     The heads are averaged. A source word's weight is the sum over its subwords, a target word's the mean over its own.
-    A source without words has no links.
 
     Args:
         weights: cross-attention (H, T, S), perhaps padded; row t belongs to the step that predicts subword t.
@@ -121,11 +120,7 @@ def align_sentences(
 def join_alignments(parts: Sequence[Part], alignments: Sequence[Alignment], unit: Unit, tagged: bool) -> Alignment:
     """The alignment of a whole line from those of its parts; a source word that was cut becomes one word again.
 
-    Args:
-        parts: of the line, in order.
-        alignments: of each part.
-        unit: what is linked on the source side.
-        tagged: whether every part begins with the line's tag, which counts once.
+    unit is what is linked on the source side. If tagged, every part begins with the line's tag, which counts once.
     """
     links: Links = []
     source: list[str] = []

@@ -26,8 +26,6 @@ from dragoman.config import DragomanError
 from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory
 from dragoman.text.batches import plan_in_order
 
-FORCE_CURE = "shorten it, or take another --device"
-"""What to do if a given translation does not fit in memory."""
 _FORCED_TOKENS = 4096  # budget of one batch of given translations: pairs × longest side
 _POLL_SECONDS = 0.5  # until a worker notices that the process it works for has been killed
 
@@ -53,8 +51,8 @@ class Workers(Generic[Result]):
 
         Args:
             compute: the function.
-            count: processes at most, as many as there are cores if that is fewer. 1 is this process, with all of
-                PyTorch's threads, and so is any number on systems other than Linux.
+            count: processes at most; never more than cores. 1 is this process, with all of PyTorch's threads, and so
+                is any number on systems other than Linux.
             state: what compute depends on; the processes are started again when it returns another object.
         """
         self.count = min(count, available_cores()) if sys.platform.startswith("linux") else 1
@@ -146,24 +144,25 @@ def in_batches(
     arguments: Callable[[list[int]], tuple[Any, ...]],
     lengths: Sequence[int],
     batch_tokens: int,
-    cure: str,
     progress: Callable[[list[int]], None] = lambda batch: None,
 ) -> list[Result]:
     """Call a function for all sentences, those of similar length together; returns their results, in order.
 
-    If a batch does not fit in memory, it and those that wait are halved.
+    If a batch does not fit in memory, it and those that wait are halved; a single sentence is then a DragomanError.
 
     Args:
         workers: call the function, which returns the results of some sentences.
         arguments: of the function, given the sentences' places in lengths.
         lengths: of the sentences, in subwords.
         batch_tokens: budget of one batch: sentences × longest.
-        cure: what to do if one sentence alone does not fit in memory, which is a DragomanError.
         progress: called with the places of each batch that is done.
     """
     results: dict[int, Result] = {}
     running: dict[Future[Sequence[Result] | None], list[int]] = {}
-    waiting = _plan(lengths, batch_tokens, workers.count)
+    # Batches are taken from the end, and are small enough that every worker has something to do.
+    share = -(-sum(lengths) // workers.count) if workers.count > 1 else batch_tokens
+    plan = plan_in_order(np.array(lengths, dtype=np.int64), min(share, batch_tokens))
+    waiting = [batch.tolist() for batch in reversed(plan)]
     with workers.at_work(len(waiting)) as submit:
         while waiting or running:
             while waiting and len(running) < workers.count:
@@ -173,6 +172,7 @@ def in_batches(
                 batch, found = running.pop(done), done.result()
                 if found is None:
                     if len(batch) == 1:
+                        cure = "shorten it, or take a smaller --beam (a smaller --batch-tokens has been tried)"
                         raise DragomanError(f"out of memory on a line of {lengths[batch[0]]:,} subwords: {cure}")
                     waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
                 else:
@@ -181,15 +181,8 @@ def in_batches(
     return [results[place] for place in range(len(lengths))]
 
 
-def _plan(lengths: Sequence[int], batch_tokens: int, workers: int) -> list[list[int]]:
-    """The batches, to be taken from the end; small enough that every worker has something to do."""
-    share = -(-sum(lengths) // workers) if workers > 1 else batch_tokens
-    plan = plan_in_order(np.array(lengths, dtype=np.int64), min(share, batch_tokens))
-    return [batch.tolist() for batch in reversed(plan)]
-
-
 def _halves(batch: list[int]) -> list[list[int]]:
-    """The shorter sentences and the longer ones: batches are taken from the end, longest first."""
+    """The shorter sentences and the longer ones."""
     middle = -(-len(batch) // 2)
     return [half for half in (batch[middle:], batch[:middle]) if half]
 
@@ -205,5 +198,4 @@ def log_probs_in_batches(
         lambda batch: ([sources[i] for i in batch], [targets[i] for i in batch]),
         [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
         _FORCED_TOKENS,
-        FORCE_CURE,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -41,8 +40,7 @@ class CTranslate2Engine:
     ) -> None:
         """Load a folder with a model.bin, to compute with this many workers at the same time and threads for each."""
         library = import_optional("ctranslate2", "ctranslate2")
-        self.config = config
-        self._vocabulary = vocabulary
+        self.config, self._vocabulary = config, vocabulary
         self._version, self._workers = library.__version__, workers
         try:
             self._translator = library.Translator(
@@ -61,45 +59,35 @@ class CTranslate2Engine:
         return f"ctranslate2 {self._version}, {self._translator.compute_type} on {self._translator.device}"
 
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first; as Engine.search.
+        """The best hypotheses for each source, best first.
 
         Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
         without it until as many hypotheses as the beam have finished and the best candidate of a step was an end;
         those then compete by Dragoman's penalty.
         """
         limits = length_limits(sources, config, self.config.max_length)
-        most = max(limits)
-        found = self.hypotheses(sources, config, most)
-        # A call has one limit for all sentences. If all hypotheses ended before their own, that made no difference.
-        beyond = [i for i, some in enumerate(found) if most > limits[i] <= max(len(one.tokens) for one in some)]
-        for limit in {limits[i] for i in beyond}:
-            places = [i for i in beyond if limits[i] == limit]
-            for place, some in zip(places, self.hypotheses([sources[i] for i in places], config, limit), strict=True):
-                found[place] = some
-        return [some[: config.n_best] for some in found]
+        return [some[: config.n_best] for some in self.hypotheses(sources, config, limits)]
 
-    def hypotheses(self, sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
-        """All hypotheses that CTranslate2 returns for translations of at most limit subwords."""
-        found = self._translate(sources, config, limit)
-        # To forbid the symbols that are never written changes all probabilities: CTranslate2 normalises the rest. So
-        # they are forbidden only if one was written after all.
-        wrong = [i for i, some in enumerate(found) if any(token < EOS for one in some for token in one.tokens)]
-        cut = [i for i, some in enumerate(found) if i not in wrong and any(len(one.tokens) >= limit for one in some)]
-        # Once their end is counted, or the symbols are gone, another hypothesis of the beam may be the best.
-        whole_beam = replace(config, n_best=config.beam)
-        few = [i for i in cut if len(found[i]) < config.beam]
-        for places, suppressed in ((wrong, _NEVER_WRITTEN), (few, None)):
-            again = self._translate([sources[i] for i in places], whole_beam, limit, suppressed)
-            for place, some in zip(places, again, strict=True):
-                found[place] = some
-        # CTranslate2's own numbers are too high if something was forbidden, because it normalises the rest, or if a
-        # translation reached the limit, because the end is not counted.
-        inexact = range(len(found)) if config.min_length else sorted({*wrong, *cut})
-        ended = [[[*one.tokens, EOS] for one in found[place]] for place in inexact]
-        repeated = [sources[place] for place, some in zip(inexact, ended, strict=True) for _ in some]
-        log_probs = iter(self.score(repeated, [ids for some in ended for ids in some]))
-        for place, ids_of in zip(inexact, ended, strict=True):
-            found[place] = _competing(ids_of, list(islice(log_probs, len(ids_of))), config)
+    def hypotheses(
+        self, sources: list[list[int]], config: SearchConfig, limits: Sequence[int]
+    ) -> list[list[Hypothesis]]:
+        """All hypotheses that CTranslate2 returns for translations of at most so many subwords each, best first.
+
+        A call of CTranslate2 has one limit for all sentences and does not count the end of a translation that reaches
+        it. What it forbids changes all probabilities, because it normalises the rest. So a sentence is translated again
+        by itself if its translation is too long or has a symbol that is never written, and scored again if something
+        was forbidden or cut off.
+        """
+        found = self._translate(sources, config, max(limits))
+        whole_beam = replace(config, n_best=config.beam)  # another hypothesis may be the best once ends are counted
+        for place, (source, limit) in enumerate(zip(sources, limits, strict=True)):
+            wrong = any(token < EOS for one in found[place] for token in one.tokens)
+            cut = any(len(one.tokens) >= limit for one in found[place])
+            if wrong or cut:
+                (found[place],) = self._translate([source], whole_beam, limit, _NEVER_WRITTEN if wrong else None)
+            if wrong or cut or config.min_length:
+                ended = [[*one.tokens, EOS] for one in found[place]]
+                found[place] = _competing(ended, self.score([source] * len(ended), ended), config)
         return found
 
     def _translate(
@@ -117,9 +105,9 @@ class CTranslate2Engine:
             min_decoding_length=config.min_length,
             suppress_sequences=suppressed,
             return_scores=True,
-            return_end_token=True,
         )
-        ended = [[self._ended(pieces) for pieces in result.hypotheses] for result in found]
+        target = self._vocabulary.target
+        ended = [[[*target.ids(pieces), EOS] for pieces in result.hypotheses] for result in found]
         return [_competing(some, result.scores, config) for some, result in zip(ended, found, strict=True)]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
@@ -143,11 +131,6 @@ class CTranslate2Engine:
 
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
-
-    def _ended(self, pieces: list[str]) -> list[int]:
-        """The ids of a hypothesis, with the end that one at the limit lacks."""
-        ids = self._vocabulary.target.ids(pieces)
-        return ids if ids[-1:] == [EOS] else [*ids, EOS]
 
 
 def _competing(ended: Sequence[list[int]], log_probs: Sequence[float], config: SearchConfig) -> list[Hypothesis]:

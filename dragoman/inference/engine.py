@@ -26,10 +26,7 @@ class Engine:
 
     def __init__(self, model: Transformer, device: torch.device, autocast: bool) -> None:
         """Take a model that is on the device; autocast computes its products in bf16."""
-        self.model = model
-        self.config = model.config
-        self.device = device
-        self.autocast = autocast
+        self.model, self.config, self.device, self.autocast = model, model.config, device, autocast
         self._made: tuple[tuple[list[tuple[int, int]], list[float]], IncrementalDecoder] | None = None
 
     @property
@@ -113,11 +110,9 @@ class Engine:
     def _evaluating(self) -> Iterator[None]:
         """Dropout off, and bf16 if asked for; a model in training returns to it."""
         was_training = self.model.training
-        if was_training:
-            self.model.eval()
+        self.model.eval()
         try:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
                 yield
         finally:
-            if was_training:
-                self.model.train()
+            self.model.train(was_training)

@@ -38,12 +38,7 @@ class SearchState(Protocol):
     """What a step function remembers about the hypotheses."""
 
     def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """Keep these hypotheses, in this order, and these sentences.
-
-        Args:
-            hypotheses: int (N',), indices of the hypotheses before; repeats allowed.
-            sentences: int (B',), indices of the sentences before; None if all stay.
-        """
+        """Keep these hypotheses (N',), in this order and perhaps repeated, and these sentences (B'), None for all."""
 
 
 Step = Callable[[Tensor, SearchState], tuple[Tensor, Tensor]]
@@ -79,13 +74,8 @@ def search(
     beat the best of them by ending at the next step; with a beam of 1, which is greedy search, at once. Equal scores
     are ordered by hypothesis and token.
 
-    Args:
-        step: called with the last tokens; the first time with one BOS for each of the B sentences.
-        state: what step remembers; reordered by this function.
-        max_lengths: most tokens for each sentence, the end not counted, (B).
-        config: beam, length penalty, n-best.
-        rules: applied to the logits in turn.
-        device: of step's tensors.
+    The first step gets one BOS for each of the B sentences, on device. max_lengths (B) are the most tokens for each,
+    not counting the end. The rules are applied to the logits in turn.
     """
     finished: list[list[Hypothesis]] = [[] for _ in max_lengths]
     beam = _Beam(
@@ -122,10 +112,9 @@ def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int)
     at_limit = [length == beam.tokens.size(1) + 1 for length in beam.limits]
     if any(at_limit):  # nothing but the end fits
         full = torch.tensor(at_limit, device=logits.device).repeat_interleave(beam.width)
-        only_end = torch.full_like(logits[full], _IMPOSSIBLE)
-        only_end[:, EOS] = logits[full, EOS]
-        logits = logits.clone()
-        logits[full] = only_end
+        ends = logits[full, EOS]
+        logits = logits.masked_fill(full[:, None], _IMPOSSIBLE)
+        logits[full, EOS] = ends
     scores, flat = _stable_topk(beam.scores - totals.view(batch, -1), logits.view(batch, beam.width, -1), count)
     return scores, flat // vocabulary, flat % vocabulary
 
@@ -137,10 +126,7 @@ def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Te
     greatest maxima, so only those groups are searched. As many groups as values would be enough if no two values were
     equal; with twice as many, there is rarely a doubt which of equal values come first.
 
-    Args:
-        scores: (B, W).
-        logits: (B, W, V).
-        count: values wanted; all are returned if there are fewer.
+    scores are (B, W), logits (B, W, V); all values are returned if there are fewer than count.
     """
     batch, width, vocabulary = logits.shape
     rounds = vocabulary // _GROUPS  # group g has the tokens g, g + GROUPS, g + 2 GROUPS, …
@@ -210,7 +196,6 @@ def _advance(
     best = scores[:, 0].tolist()
     staying = [row for row in range(len(best)) if not _is_done(beam, row, best[row], finished, config)]
     rows = torch.tensor(staying, dtype=torch.long, device=scores.device)
-    everyone = len(staying) == len(best)
     hypotheses = (rows[:, None] * beam.width + parents[rows]).reshape(-1)  # (B' * W)
     last = tokens[rows].reshape(-1)
     beam.width = scores.size(1)
@@ -219,7 +204,7 @@ def _advance(
     beam.scores = scores[rows]
     beam.tokens = torch.cat((beam.tokens[hypotheses], last[:, None]), dim=1)
     if staying:
-        state.select(hypotheses, None if everyone else rows)
+        state.select(hypotheses, None if len(staying) == len(best) else rows)
     return last
 
 

@@ -70,19 +70,17 @@ class LineEncoder:
     max_length: int
     """Most subwords that the model takes, the end included."""
 
-    def encode(
-        self, lines: Sequence[str], names: Iterable[str], cure: str = "split it into sentences"
-    ) -> list[list[int]]:
+    def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; names are what messages call the lines, such as "source line 1".
 
         Raises:
-            DragomanError: a line is longer than the model takes; the message ends with the cure.
+            DragomanError: a line is longer than the model takes.
         """
         found = self._encode(lines)
         for name, ids in zip(names, found, strict=True):
             if len(ids) > self.max_length:
                 most = f"the model takes at most {self.max_length:,} subwords"
-                raise DragomanError(f"{name} has {len(ids):,} subwords, but {most}: {cure}")
+                raise DragomanError(f"{name} has {len(ids):,} subwords, but {most}: split it into sentences")
         return found
 
     def segments(

@@ -24,7 +24,7 @@ from dragoman.inference.alignment import (
     join_alignments,
     unit_of,
 )
-from dragoman.inference.batching import FORCE_CURE, Workers, in_batches, log_probs_in_batches
+from dragoman.inference.batching import Workers, in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
@@ -36,7 +36,6 @@ from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
-_SEARCH_CURE = "take a smaller --beam (a smaller --batch-tokens has been tried)"
 
 
 class Translator:
@@ -49,15 +48,11 @@ class Translator:
     def __init__(
         self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False, workers: int = 1
     ) -> None:
-        """Put a loaded model to work.
+        """Put a loaded model to work; autocast computes matrix products in bf16.
 
-        Args:
-            folder: model and vocabulary.
-            device: where to compute.
-            autocast: compute matrix products in bf16.
-            workers: processes that translate at the same time, at most one for each core, with one thread each; 1
-                translates in this process, with all of PyTorch's threads. For CPUs, where products are small, and only
-                on Linux. They start with the first text of more than one batch, and end with the translator.
+        workers is the number of processes that translate at the same time, at most one for each core, with one thread
+        each; 1 translates in this process, with all of PyTorch's threads. For CPUs, where products are small, and only
+        on Linux. They start with the first text of more than one batch, and end with the translator.
         """
         engine = Engine(folder.model.to(device), torch.device(device), autocast)
         self._set_up(engine, folder.vocabulary, folder.direction, Workers(engine.search, workers, engine.decoder))
@@ -90,8 +85,8 @@ class Translator:
             device: where to compute; auto takes a GPU if there is one.
             engine: torch or ctranslate2; auto picks it from the folder type.
             autocast: compute matrix products in bf16; an exported model computes as it was stored.
-            workers: processes, or threads of an exported model, that translate at the same time on a CPU, at most one
-                for each core; 0 for one for each thread that PyTorch would use.
+            workers: processes, or threads of an exported model, as for the constructor; 0 for as many as PyTorch has
+                threads.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
@@ -165,7 +160,6 @@ class Translator:
             lambda batch: ([segments[i].ids for i in batch], config),
             [len(segment.ids) for segment in segments],
             self.engine.batch_tokens(config),
-            _SEARCH_CURE,
             count,
         )
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
@@ -235,7 +229,7 @@ class Translator:
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
-        return in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS, FORCE_CURE)
+        return in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS)
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""

@@ -45,7 +45,7 @@ def inspect(
     config = config or SearchConfig()
     engine, layer = translator.torch_engine, translator.aligning_layer(layer)
     direction, subwords = translator.folder.direction, translator.vocabulary.target
-    (source,) = translator.source.encode([sentence], ["the sentence"], "inspect its parts one by one")
+    (source,) = translator.source.encode([sentence], ["the sentence"])
     if len(source) == 1:
         raise DragomanError("the sentence is empty: there is nothing to inspect")
     recorder = BeamRecorder()
@@ -56,7 +56,7 @@ def inspect(
     if translation is None or translation in texts:
         target = ended[0 if translation is None else texts.index(translation)]
     else:
-        (target,) = translator.target.encode([translation], ["the translation"], "shorten it")
+        (target,) = translator.target.encode([translation], ["the translation"])
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
     log_probs = log_probs_in_batches(exact.score, [source] * len(ended), ended)

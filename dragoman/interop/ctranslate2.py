@@ -117,7 +117,7 @@ class CTranslate2Backend(Backend):
 
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
         """As Backend.search."""
-        found = self._engine.hypotheses(sources, SearchConfig(beam=beam, length_penalty=0.0), limit)
+        found = self._engine.hypotheses(sources, SearchConfig(beam=beam, length_penalty=0.0), [limit] * len(sources))
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

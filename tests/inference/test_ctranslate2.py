@@ -9,9 +9,8 @@ import torch
 from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
 from dragoman.exported import describe
-from dragoman.inference.ctranslate2 import choose_engine, load_exported
+from dragoman.inference.ctranslate2 import choose_engine
 from dragoman.inference.rules import length_penalty
-from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.interop import ctranslate2
@@ -43,8 +42,9 @@ def biased(folder: Path, token: int, bias: float) -> tuple[Translator, Translato
 @pytest.mark.parametrize("beam", [1, 2, 4])
 def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -> None:
     config = SearchConfig(beam=beam, length_penalty=0.0)
-    ours = Translator(small_model()).translate(LINES, config)
-    theirs = Translator.load(folder).translate(LINES, config)
+    lines = [*LINES, "", " ".join(LINES[:8]), "漢字 �", "   ", ". ".join(LINES[:5])]
+    ours = Translator(small_model()).translate(lines, config)
+    theirs = Translator.load(folder).translate(lines, config)
     for one, other in zip(ours, theirs, strict=True):
         assert other.subwords == one.subwords
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
@@ -138,35 +138,11 @@ def test_what_is_never_written_changes_no_probability(tmp_path: Path, penalty: f
     assert forbidden
 
 
-def test_what_ends_at_the_limit_of_its_batch_is_not_translated_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine, *_ = load_exported(folder, CPU)
-    limits: list[int] = []
-
-    def count(sources: list[list[int]], config: SearchConfig, limit: int) -> list[list[Hypothesis]]:
-        limits.append(limit)
-        return [[Hypothesis([9] * limit, -1.0, -1.0)] for _ in sources]  # a model that never ends
-
-    monkeypatch.setattr(engine, "hypotheses", count)
-    short, long = [9, EOS], [9, 9, 9, EOS]
-    found = engine.search([long, short, long], SearchConfig(beam=1, max_length=5))
-    assert [len(some[0].tokens) for some in found] == [9, 7, 9]
-    assert limits == [9, 7]
-
-
 def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:
     pairs = [(line, other[::-1]) for line, other in zip(LINES, LINES[1:] + LINES[:1], strict=True)]
     ours, theirs = (translator.score(pairs) for translator in (Translator(small_model()), Translator.load(folder)))
     assert [s.num_tokens for s in theirs] == [s.num_tokens for s in ours]
     assert [s.log_prob for s in theirs] == pytest.approx([s.log_prob for s in ours], abs=1e-3)
-
-
-def test_empty_long_and_strange_lines_are_handled_alike(folder: Path) -> None:
-    config = SearchConfig(length_penalty=0.0)
-    lines = ["", " ".join(LINES[:8]), "漢字 �", "   ", ". ".join(LINES[:5])]
-    ours, theirs = (t.translate(lines, config) for t in (Translator(small_model()), Translator.load(folder)))
-    assert [t.text for t in theirs] == [t.text for t in ours]
 
 
 def test_workers_change_nothing(folder: Path) -> None:
@@ -201,18 +177,10 @@ def test_ctranslate2_gets_a_few_batches_at_a_time(folder: Path) -> None:
     assert [t.text for t in found] == [t.text for t in translator.translate(LINES, SearchConfig(beam=1))] * 150
 
 
-@pytest.mark.parametrize("content", [b"", b"not a model", b"\x06\x00\x00\x00" + bytes(100)])
+@pytest.mark.parametrize("content", [b"", b"\x06\x00\x00\x00" + bytes(100)])
 def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: bytes) -> None:
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(DragomanError, match=r"CTranslate2 can't read it"):
         Translator.load(tmp_path)
-    (tmp_path / EXPORT_FILE).unlink()
-    with pytest.raises(DragomanError, match=r"has no dragoman\.json"):
-        Translator.load(tmp_path)
-
-
-def test_a_shortest_length_beyond_the_model_is_refused(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="min_length"):
-        Translator.load(folder).engine.search([[5, EOS]], SearchConfig(min_length=500))

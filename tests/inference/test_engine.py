@@ -23,18 +23,6 @@ def small_model(max_length: int) -> Transformer:
     return Transformer(ModelConfig(**sizes, max_length=max_length, source_vocab_size=20, target_vocab_size=20)).eval()
 
 
-def test_a_search_finds_what_scoring_confirms() -> None:
-    torch.manual_seed(1)
-    model = small_model(max_length=12).train()
-    engine = Engine(model, CPU, autocast=False)
-    sources = [[5, 6, 7, EOS], [8, EOS]]
-    for source, hypotheses in zip(sources, engine.search(sources, SearchConfig(beam=3, n_best=3)), strict=True):
-        for hypothesis in hypotheses:
-            (log_prob,) = engine.score([source], [[*hypothesis.tokens, EOS]])
-            assert log_prob == pytest.approx(hypothesis.log_prob, abs=1e-4)
-    assert model.training
-
-
 class Whole:
     """A search state that computes every prefix from its beginning."""
 

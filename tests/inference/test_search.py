@@ -203,23 +203,6 @@ def test_no_hypothesis_is_longer_than_its_limit_and_each_one_pays_for_its_end() 
     assert found[0].log_prob == pytest.approx(3 * math.log(0.99) + math.log(0.01))
 
 
-def test_finished_sentences_leave_the_batch() -> None:
-    sizes = []
-
-    def script(sentence: int, tokens: tuple[int, ...]) -> dict[int, float]:
-        return {EOS: 1.0} if len(tokens) >= 1 + 3 * sentence else {A: 1.0}
-
-    step = scripted(script)
-
-    def counting(last: Tensor, state: SearchState) -> Tensor:
-        sizes.append(len(last))
-        return step(last, state)
-
-    search(counting, Prefixes(3), [20, 20, 20], SearchConfig(beam=1))
-    assert sizes[0] == 3
-    assert sizes[-1] == 1
-
-
 def test_an_ending_takes_no_place_in_the_beam() -> None:
     # A EOS 0.30, A C 0.30, B D 0.28: the ending and A C are the two best, and B D goes on all the same.
     table = {

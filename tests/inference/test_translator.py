@@ -9,12 +9,10 @@ import torch
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
-from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Translation
-from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from tests.inference.small_translators import LINES, SENTENCES, build, close, forced, texts, with_facts
+from tests.inference.small_translators import LINES, SENTENCES, build, forced, texts, with_facts
 
 
 def test_lines_come_back_in_order_whatever_the_batches() -> None:
@@ -83,15 +81,6 @@ def test_progress_counts_each_line_once_when_all_its_parts_are_translated() -> N
     assert min(done) > 0
 
 
-@pytest.mark.parametrize("alpha", [0.6, 2.0])
-def test_what_is_best_does_not_depend_on_how_many_are_asked_for(alpha: float) -> None:
-    translator = build()
-    for beam in (4,):
-        one = translator.translate(LINES, SearchConfig(beam=beam, length_penalty=alpha))
-        many = translator.translate(LINES, SearchConfig(beam=beam, length_penalty=alpha, n_best=beam))
-        assert [t.subwords for t in one] == [t.subwords for t in many]
-
-
 @pytest.mark.parametrize("unit", ["words", "subwords"])
 @pytest.mark.parametrize("layer", [1, 2])
 def test_alignments_are_read_from_the_layer_asked_for_whatever_the_batches(layer: int, unit: Unit) -> None:
@@ -130,28 +119,6 @@ def test_a_character_that_the_model_does_not_take_is_named() -> None:
         build(max_length=5).translate(["a", "", "\U0001f468" * 3])
 
 
-def test_where_memory_runs_out_fewer_lines_are_translated_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    translator = build()
-    expected = translator.translate(LINES[:9])
-    search, sizes = Engine.search, []
-
-    def cramped(engine: Engine, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        sizes.append(len(sources))
-        if len(sources) > room:
-            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
-        return search(engine, sources, config)
-
-    monkeypatch.setattr(Engine, "search", cramped)
-    translator = build()
-    room = 2
-    for one, other in zip(translator.translate(LINES[:9]), expected, strict=True):
-        close(one, other)
-    assert max(sizes) > 2
-    room = 0
-    with pytest.raises(DragomanError, match=r"out of memory on a line .* --beam .*--batch-tokens"):
-        translator.translate(LINES[:9])
-
-
 def test_a_translator_may_be_made_and_used_in_inference_mode() -> None:
     expected = texts(build().translate(LINES[:3]))
     with torch.inference_mode():
@@ -180,11 +147,6 @@ def test_given_translations_are_aligned_like_found_ones() -> None:
     expected = translator.align([line], [Translation(line, subwords=ids)])
     assert expected[0].links
     assert translator.align([line], [line]) == translator.align([line], [Translation(line)]) == expected
-
-
-def test_a_given_translation_that_is_too_long_to_align_is_refused_and_named() -> None:
-    with pytest.raises(DragomanError, match=r"target line 2 has .* at most 20"):
-        build(max_length=20).align(["cat", "cat"], ["dog", "dog cat " * 30])
 
 
 def test_loading_takes_what_the_command_line_takes(tmp_path: Path) -> None:
