@@ -13,11 +13,7 @@ import torch
 from dragoman.checkpoint import LONGEST_FACT, ModelFolder
 from dragoman.config import BOS, EOS, DragomanError
 from dragoman.interop.huggingface import (
-    PARTS,
     HuggingFaceBackend,
-    in_halves,
-    layers_from_marian,
-    layers_to_marian,
     write_model,
 )
 from dragoman.interop.parity import Sample, prove
@@ -131,25 +127,3 @@ def test_the_folder_says_how_to_search_and_how_far_the_positions_go(tmp_path: Pa
     assert (search.num_beams, search.length_penalty, search.early_stopping) == (4, 0.6, False)
     assert (search.decoder_start_token_id, search.suppress_tokens) == (BOS, [0, 1, 2])
     assert logits(tmp_path, [7] * 699 + [EOS], [40]).shape[0] == 2
-
-
-def test_sinusoids_in_halves_give_the_same_logits() -> None:
-    loaded = small_model()
-    weights = in_halves(dict(loaded.model.named_parameters()))
-    other = Transformer(replace(loaded.model.config, positions="halves")).eval()
-    source, target = torch.tensor([[7, 9, 30, EOS]]), torch.tensor([[BOS, 40, 11]])
-    with torch.no_grad():
-        other.load_state_dict(weights, strict=False)
-        torch.testing.assert_close(other(source, target), loaded.model(source, target), atol=1e-5, rtol=1e-5)
-        other.load_state_dict(dict(loaded.model.named_parameters()), strict=False)
-        assert (other(source, target) - loaded.model(source, target)).abs().max() > 0.01, "the layout matters"
-
-
-def test_layers_come_back_under_their_names() -> None:
-    weights = dict(small_model().model.named_parameters())
-    there = layers_to_marian(weights)
-    assert all(name.startswith("model.") and "layers" in name for name in there)
-    back = layers_from_marian(there)
-    assert back.keys() == {name for name in weights if ".layers." in name}
-    assert all(torch.equal(back[name], weights[name]) for name in back)
-    assert len(set(PARTS.values())) == len(PARTS)

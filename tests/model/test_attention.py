@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention import AttentionMaps, KeyValueCache, MultiHeadAttention, scaled_dot_product_attention
+from dragoman.model.attention import AttentionMaps, MultiHeadAttention, scaled_dot_product_attention
 from dragoman.model.masks import causal_mask, padding_mask
 
 B, H, T, S, K = 2, 3, 4, 6, 5  # all different, so that no wrong transpose can pass for the right one
@@ -135,27 +135,6 @@ def test_the_fused_kernel_computes_where_neither_weights_nor_gradients_are_wante
     assert dropouts == []
 
 
-def test_a_query_without_anything_to_attend_to_does_not_spoil_the_others() -> None:
-    mask = some_mask()
-    mask[0, :, 1] = False
-    expected, _ = scaled_dot_product_attention(*qkv(), some_mask())
-    with torch.no_grad():
-        for need_weights in (False, True):
-            output, _ = scaled_dot_product_attention(*qkv(), mask, need_weights=need_weights)
-            output[0, :, 1] = expected[0, :, 1]
-            assert_close(output, expected)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_large_logits_stay_finite_and_pick_the_largest(dtype: torch.dtype) -> None:
-    query, key, value = (x.to(dtype) for x in qkv(scale=300.0))
-    output, weights = scaled_dot_product_attention(query, key, value, some_mask(), need_weights=True)
-    assert weights is not None
-    assert output.isfinite().all()
-    assert weights.isfinite().all()
-    assert weights.max() == 1.0
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_a_query_that_may_attend_to_nothing_spreads_its_weights_and_has_finite_gradients(dtype: torch.dtype) -> None:
     query, key, value = (x.to(dtype).requires_grad_() for x in qkv())
@@ -214,12 +193,3 @@ def test_queries_keys_and_values_each_have_a_projection_of_their_own() -> None:
     for projection in (attention.query, attention.key, attention.value, attention.output):
         assert projection.weight.grad is not None
         assert projection.weight.grad.abs().max() > 1e-6
-
-
-def test_attention_step_by_step_with_a_cache_is_attention_at_once_with_a_causal_mask() -> None:
-    attention, *_ = heads_and_inputs()
-    x = torch.randn(B, 40, 12, dtype=torch.float64)
-    at_once = attention(x, x, x, causal_mask(40))
-    cache = KeyValueCache()
-    steps = [attention(y, y, y, cache=cache) for y in x.split(1, dim=1)]
-    assert_close(torch.cat(steps, dim=1), at_once)

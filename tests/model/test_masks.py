@@ -27,16 +27,6 @@ def test_a_query_sees_itself_and_all_before_it_and_nothing_after(length: int, of
     assert mask.shape == (length, offset + length)
 
 
-def test_masks_are_boolean_and_fit_scores_of_every_batch_and_head() -> None:
-    batch, heads, queries, keys = 3, 2, 4, 6
-    scores = torch.zeros(batch, heads, queries, keys)
-    padding = padding_mask(torch.ones(batch, keys, dtype=torch.long), 0)
-    causal = causal_mask(queries, offset=keys - queries)
-    assert padding.dtype == causal.dtype == torch.bool
-    for mask in (padding, causal, padding & causal):
-        assert (scores + mask).shape == scores.shape
-
-
 @pytest.mark.parametrize("width", [1, 2, 5])
 def test_of_one_position_each_hypothesis_sees_what_it_wrote_itself(width: int) -> None:
     mask = own_position_mask(width)

@@ -41,12 +41,6 @@ def test_a_device_that_is_not_there_is_one_sentence_that_names_it_and_the_choice
     assert caught.value.__suppress_context__ or caught.value.__context__ is None  # no traceback of PyTorch's behind it
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA here")
-def test_cuda_where_there_is_none_is_such_an_error_too() -> None:
-    with pytest.raises(DragomanError, match="'cuda' is not available"):
-        choose_device("cuda")
-
-
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS])
 def test_a_precision_asked_for_is_taken_on_any_device_without_asking_the_hardware(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
@@ -78,13 +72,6 @@ def test_auto_keeps_to_what_it_chose_before_on_such_a_device(monkeypatch: pytest
         assert use_bf16("auto", CPU, strange) is not chosen
 
 
-def test_a_busy_moment_does_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first product, whose code has to be made, does not count, and neither does one that was interrupted."""
-    clock = iter([0.0, 1.0, 5.0, 5.001])  # one product of a second, one of a thousandth
-    monkeypatch.setattr(precision.time, "perf_counter", lambda: next(clock))
-    assert precision._product_seconds(torch.float32) == pytest.approx(0.001)
-
-
 @pytest.mark.parametrize(
     ("capability", "hip", "taken"),
     [((7, 5), None, False), ((8, 0), None, True), ((9, 0), None, True), ((7, 0), "6.2", True)],
@@ -95,11 +82,6 @@ def test_auto_takes_bf16_on_a_gpu_that_multiplies_it(
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch.version, "hip", hip)
     assert use_bf16("auto", CUDA) is taken
-
-
-def test_auto_keeps_float32_on_mps(monkeypatch: pytest.MonkeyPatch) -> None:
-    pretend_products_take(monkeypatch, bf16=1.0, fp32=4.0)
-    assert use_bf16("auto", MPS) is False
 
 
 def test_hardware_is_named_with_the_threads_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,16 +51,6 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_and_nothing_else(room: int
     assert contents(tmp_path) == {str(path): b"before"}
 
 
-def test_a_failing_flush_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"before")
-    monkeypatch.setattr(os, "fsync", no_space)
-    message = complaint(lambda: write_atomically(path, b"after"))
-    assert "No space left" in message
-    assert "make room" in message
-    assert contents(tmp_path) == {str(path): b"before"}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere folders can't be flushed")
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_name_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
