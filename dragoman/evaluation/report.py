@@ -189,9 +189,9 @@ def compare_runs(systems: Sequence[dict[str, Any]], baselines: Sequence[dict[str
         pairs.append(paired_bootstrap(before, after, references, run["languages"][1], tokenized))
     for name, one in found.items():
         one["baseline"] = spread(baselines, name)
-        one["p"] = [pair[name].p for pair in pairs]
-        one["interval"] = [pair[name].interval for pair in pairs]
-        one["resampling"] = pairs[0][name].signature
+        one["p"] = [pair[name]["p"] for pair in pairs]
+        one["interval"] = [pair[name]["interval"] for pair in pairs]
+        one["resampling"] = pairs[0][name]["resampling"]
     return found
 
 

@@ -90,24 +90,14 @@ def looks_raw(lines: Sequence[str]) -> bool:
     return sum(bool(_ATTACHED_MARK.search(line)) for line in lines) > len(lines) / 2
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The result of resampling for one metric of two systems."""
-
-    interval: float
-    """Half the width of the 95 % confidence interval of the second system's score."""
-    p: float
-    """Probability of a difference at least as large by chance, as sacreBLEU counts it."""
-    signature: str
-    """sacreBLEU's, with the number of samples and their seed."""
-
-
 def paired_bootstrap(
     baseline: Sequence[str], system: Sequence[str], references: Sequence[str], language: str, tokenized: bool = False
-) -> dict[str, Difference]:
-    """Compare two systems' translations of the same lines, by metric, by sacreBLEU's paired bootstrap (Koehn, 2004).
+) -> dict[str, dict[str, Any]]:
+    """Compare two systems' translations of the same lines by sacreBLEU's paired bootstrap (Koehn, 2004).
 
-    Raises DragomanError unless each has one translation for each reference.
+    Returns:
+        By metric: "p", the probability of a difference at least as large by chance; "interval", half the width of the
+        95 % confidence interval of the system's score; and "resampling", sacreBLEU's signature.
     """
     for hypotheses in (baseline, system):
         _require_pairs(hypotheses, references)
@@ -122,7 +112,7 @@ def paired_bootstrap(
         before, after = cast(list[Result], results[name])
         # sacreBLEU counts the samples that differ by more than the whole text: if nothing differs, none does.
         p = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
-        found[metric] = Difference(float(after.ci or 0.0), p, str(signatures[name]))
+        found[metric] = {"p": p, "interval": float(after.ci or 0.0), "resampling": str(signatures[name])}
     return found
 
 

@@ -65,7 +65,6 @@ SETTINGS: dict[str, Any] = {
     "axes.titlesize": TEXT + 1,
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
-    "axes.labelsize": TEXT,
     "axes.labelcolor": INK,
     "axes.edgecolor": GREY,
     "axes.spines.top": False,
@@ -78,7 +77,6 @@ SETTINGS: dict[str, Any] = {
     "ytick.labelcolor": INK,
     "text.color": INK,
     "text.parse_math": False,  # in a label, $ is money; formulas say that they are
-    "lines.linewidth": 1.6,
     "hatch.linewidth": 0.7,
     "legend.frameon": False,
     "legend.fontsize": SMALL,

@@ -70,10 +70,12 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     yield _heading("Step by step", "the subword that was written, and what was likely instead", width)
     steps = inspection.predictions
     labels = inspection.labels([step.piece for step in steps])
-    others = [[(piece, chance) for piece, chance in step.likeliest if piece != step.piece] for step in steps]
-    names = [inspection.labels([piece for piece, _ in some]) for some in others]
+    others = [
+        [(inspection.labels([piece])[0], chance) for piece, chance in step.likeliest if piece != step.piece]
+        for step in steps
+    ]
     gap, longest, bar = 1 if width < 60 else 2, _longest(labels, width), max(5, min(12, width // 10))
-    longest_other = min(_LONGEST_RUNNER_UP, max((cell_len(name) for some in names for name in some), default=0))
+    longest_other = min(_LONGEST_RUNNER_UP, max((cell_len(name) for some in others for name, _ in some), default=0))
     # 24 cells are for the number, the probability, the rank and the gaps; 6 for the probability of a runner-up.
     room = max(0, width - max(longest, len("subword")) - bar - 24)
     shown = min(room // (gap + longest_other + 6), max(map(len, others)))
@@ -84,11 +86,11 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     table.add_column("rank", justify="right", no_wrap=True)
     for column in range(shown):
         table.add_column("" if column else "runners-up", no_wrap=True)
-    for place, (step, label) in enumerate(zip(steps, labels, strict=True)):
+    for place, (step, label, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
         style = "" if step.rank == 1 else _ALARM
         chance = Text.assemble((_probability(step.probability), style), " ", (_bar(step.probability, bar), _STRONG))
-        row = [Text(str(place + 1)), _fitted(label, longest), chance, Text(str(step.rank), style=style)]
-        for other, (_, probability) in list(zip(names[place], others[place], strict=True))[:shown]:
+        row = [Text(str(place)), _fitted(label, longest), chance, Text(str(step.rank), style=style)]
+        for other, probability in some[:shown]:
             name = _fitted(other, longest_other)
             name.pad_right(longest_other - name.cell_len)
             row.append(Text.assemble(name, (f" {_probability(probability)}", _FAINT)))

@@ -165,7 +165,7 @@ def test_each_run_is_compared_with_the_one_in_its_place(tmp_path: Path, capsys: 
     for metric, one in kept["result"].items():
         for place in range(2):
             texts = ([line["translation"] for line in side[place]["lines"]] for side in (bad, good))
-            assert one["p"][place] == paired_bootstrap(*texts, LINES, "en")[metric].p
+            assert one["p"][place] == paired_bootstrap(*texts, LINES, "en")[metric]["p"]
         assert one["system"]["mean"] > one["baseline"]["mean"]
         assert "standard_deviation" in one["baseline"]
         assert all(0 < interval < 20 for interval in one["interval"])
