@@ -26,7 +26,8 @@ from dragoman.cli.main import VERBS, main
 from dragoman.text.corpus import read_pairs
 from tools.phrasebook.frames import frames, sentences
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+from .commands import DOCS, blocks, commands, shell
+
 TUTORIAL, SEARCH, FIRST, GLOSSARY = (
     DOCS / f"{name}.md" for name in ("tutorial", "search", "first-translator", "glossary")
 )
@@ -168,34 +169,6 @@ def pairs() -> list[tuple[str, str]]:
     return some
 
 
-def commands(page: Path) -> list[str]:
-    """The lines of the ```sh fences of a page, continued lines joined."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-    return [line for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
-
-
-@dataclass(frozen=True)
-class Call:
-    """A `dragoman` on a line of the shell."""
-
-    arguments: list[str]
-    stdin: str
-    """What `echo` pipes into it."""
-    out: str
-    """The file that its output goes to."""
-
-
-def dragoman_call(command: str) -> Call | None:
-    """The `dragoman` of a line: [echo … |] dragoman … [> FILE]; None where there is none."""
-    words = shlex.split(command)
-    if "dragoman" not in words:
-        return None
-    start = words.index("dragoman")
-    end = words.index(">") if ">" in words else len(words)
-    piped = words[1 : start - 1] if words[0] == "echo" else []
-    return Call(words[start + 1 : end], " ".join(piped), "".join(words[end + 1 :]))
-
-
 @pytest.mark.parametrize("page", [FIRST, SEARCH], ids=lambda page: page.stem)
 def test_every_command_is_one_that_the_command_line_takes(
     page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -205,30 +178,15 @@ def test_every_command_is_one_that_the_command_line_takes(
         **{each.function or verb: lambda config: called.append(config) or 0 for verb, each in VERBS.items()}
     )
     monkeypatch.setattr("dragoman.cli.main.importlib", SimpleNamespace(import_module=lambda name: verbs))
-    calls = [call for command in commands(page) if (call := dragoman_call(command))]
+    calls = [
+        command.partition("dragoman ")[2].partition(" >")[0] for command in commands(page) if "dragoman " in command
+    ]
     for call in calls:
         try:
-            assert main(call.arguments) == 0, capsys.readouterr().err
+            assert main(shlex.split(call)) == 0, capsys.readouterr().err
         except SystemExit:
-            pytest.fail(f"{page.name}: dragoman {shlex.join(call.arguments)}\n{capsys.readouterr().err}")
+            pytest.fail(f"{page.name}: dragoman {call}\n{capsys.readouterr().err}")
     assert len(called) == len(calls) > 0
-
-
-def perform(command: str, *more: str) -> str:
-    """Do what a line of the shell says, with more arguments for `dragoman`; returns what it prints."""
-    call = dragoman_call(command)
-    if call is None:
-        return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
-    before, out = sys.stdin, io.StringIO()
-    sys.stdin = io.TextIOWrapper(io.BytesIO(f"{call.stdin}\n".encode()))
-    try:
-        with redirect_stdout(out):
-            assert main([*call.arguments, *more]) == 0, command
-    finally:
-        sys.stdin = before
-    if call.out:
-        Path(call.out).write_text(out.getvalue(), encoding="utf-8")
-    return out.getvalue()
 
 
 @pytest.mark.slow
@@ -240,44 +198,35 @@ def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str
     lines = commands(FIRST)
     split = lines[: next(i for i, line in enumerate(lines) if line.startswith("make"))]
     for command in split:
-        perform(command)
+        shell(command, Path())
     test, valid, train = (list(read_pairs([name], "en", "fr")) for name in ("test", "valid", "train"))
     assert all(300 < len(part) < 500 for part in (test, valid))  # a tenth of so short a text
     left_out = set(pairs).difference(test, valid, train)
     assert len(left_out) < 10
     assert {target for _, target in left_out} <= {target for _, target in test + valid}
     for language in ("en", "fr"):  # an untrained model takes its time
-        perform(f"head -n 20 test.{language} > few.{language} && mv few.{language} test.{language}")
-    small = shlex.split(
-        "--max-steps 2 --validation.every 2 --validation.max-lines 5 --model.d-model 32 --model.d-ff 64"
-    )
-    printed = []
-    for command in lines[len(split) :]:
-        if dragoman_call(command):
-            printed.append(perform(command, *(small if "dragoman train" in command else [])))
-    _, echoed, letter, three, as_json, scores, _, aligned, _, _ = printed
+        shell(f"head -n 20 test.{language} > few.{language} && mv few.{language} test.{language}", Path())
+    small = " --max-steps 2 --validation.every 2 --validation.max-lines 5 --model.d-model 32 --model.d-ff 64"
+    printed = [
+        shell(command + small * ("dragoman train" in command), Path())
+        for command in lines[len(split) :]
+        if "dragoman " in command
+    ]
+    _, echoed, _, three, as_json, scores, _, aligned, _, _ = printed
     assert echoed.count("\n") == 1
-    assert letter == Path("letter.fr").read_text(encoding="utf-8")
+    letter = Path("letter.fr").read_text(encoding="utf-8")
     assert letter.count("\n") == 3
     assert letter.split("\n")[1] == ""
     assert [line.partition(" ||| ")[0] for line in three.splitlines()] == [*"000", "1", *"222"]
     assert [set(json.loads(line)) >= {"text", "score"} for line in as_json.splitlines()] == [True] * 3
     shapes = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in scores.splitlines()]
-    quoted = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in outputs(FIRST)[-1]]
+    quoted = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in blocks(FIRST, "text")[-1].splitlines()]
     assert shapes == quoted
     assert len(json.loads(Path("scores.json").read_text(encoding="utf-8"))["lines"]) == 20
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!")
     assert aligned.splitlines()[1].strip() == "|||"
     assert {path.name for path in Path("models").iterdir()} == {"en-fr", "en-fr-dropout"}
     assert Path("en-fr.ct2", "model.bin").is_file()
-
-
-def outputs(page: Path) -> list[list[str]]:
-    """The ```text fences of a page, as lines."""
-    return [
-        block.splitlines()
-        for block in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-    ]
 
 
 def test_what_goes_wrong_is_said_in_these_words(

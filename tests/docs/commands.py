@@ -1,0 +1,32 @@
+"""The commands and programs of a page, and a shell to run them in."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """What stands between the fences of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of the ```sh fences of a page, continued lines joined."""
+    return [line for block in blocks(page, "sh") for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def shell(command: str, folder: Path) -> str:
+    """What a command prints that succeeds in a folder."""
+    path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=os.environ | path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
