@@ -176,11 +176,6 @@ def test_a_preset_fills_what_nobody_chose(preset: str, training: Any, file: Any)
         assert config.preset == preset
 
 
-def test_a_preset_after_a_file_of_a_few_settings_replaces_that_of_the_file(training: Any, file: Any) -> None:
-    config = training("--config", file("model:\n  d_ff: 96\npreset: tiny\n"), "--preset", "small")
-    assert (config.preset, config.model.d_model, config.model.d_ff) == ("small", 256, 96)
-
-
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
     """A folder with the configuration of a model, and nothing else."""
@@ -223,6 +218,13 @@ def test_the_settings_that_a_run_saves_give_the_same_settings(
     (tmp_path / "train.yaml").write_bytes(_as_yaml(config))
     assert parsed("train", "--config", "train.yaml") == config
     assert parsed("train", "--config", "train.yaml", "--max-steps", 3) == replace(config, max_steps=3)
+
+
+def test_settings_that_are_printed_can_be_read_again(file: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*TEXT, "--preset", "small", "--model.d-ff", "96"]
+    with pytest.raises(SystemExit):
+        parsed("train", *words, "--print-config")
+    assert parsed("train", "--config", file(capsys.readouterr().out)) == parsed("train", *words)
 
 
 @pytest.mark.parametrize(
