@@ -141,7 +141,7 @@ def main() -> None:
     blocks = [(start, lines[start:end]) for start, end in pairwise([*range(0, len(lines), 4096), len(lines)])]
 
     def mojibake() -> set[int]:
-        found = ((start, sighting) for start, block in blocks for sighting in find_characters(Side(block), 0, False))
+        found = ((start, sighting) for start, block in blocks for sighting in find_characters(Side(block), 0))
         return {start + sighting.row for start, sighting in found if sighting.kind == "wrong encoding"}
 
     report("dragoman check", len(lines), rows, mojibake)

@@ -16,6 +16,7 @@ from dragoman.corpus_check.issues import Sighting, code_point
 _USELESS_JOINER = r"(?<![\u0590-\u2fff\ua000-\U0010ffff])[\u200c\u200d](?![\u0590-\u1dff])"
 _USELESS_SPACE = r"(?<![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b(?![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])"
 _DIRECTION = r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+_RIGHT_TO_LEFT = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")  # letters that direction marks belong with
 _ODD = {
     "NUL": r"\0",
     "tab": r"\t",
@@ -28,11 +29,11 @@ _ODD = {
     "replacement character": r"\ufffd",
     "byte-order mark inside": r"\ufeff",
     "private-use character": r"[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]",
-    "invisible character": rf"[\xad\u034f\u2060-\u2064\u206a-\u206f\ufff9-\ufffb]|{_USELESS_JOINER}|{_USELESS_SPACE}",
+    "invisible character": (
+        rf"[\xad\u034f\u2060-\u2064\u206a-\u206f\ufff9-\ufffb]|{_DIRECTION}|{_USELESS_JOINER}|{_USELESS_SPACE}"
+    ),
 }
-_KINDS = (*_ODD, "invisible character")  # of each group in the pattern
-_ODD_LEFT_TO_RIGHT = re.compile("|".join(f"({pattern})" for pattern in (*_ODD.values(), _DIRECTION)))
-_ODD_RIGHT_TO_LEFT = re.compile("|".join(f"({pattern})" for pattern in _ODD.values()))
+_ANY_ODD = re.compile("|".join(f"({pattern})" for pattern in _ODD.values()))
 
 # Two bytes of UTF-8 read as Latin-1 or Windows-1252. ftfy, which takes 10 µs a line, decides about lines with them.
 _MOJIBAKE = re.compile("[\xc2-\xf4][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
@@ -48,37 +49,33 @@ _TAG = rf"<(?:/[A-Za-z][\w:-]*|[A-Za-z][\w:-]*(?:(?:{_ATTRIBUTE})+\s*/?|\s*/)|(?
 _MARKUP = re.compile(f"{_ENTITY}|{_TAG}")
 
 
-def find_characters(side: Side, number: int, right_to_left: bool) -> Iterator[Sighting]:
-    """Find lines with characters, encodings or markup that should not be in text.
-
-    A language written from right to left needs direction marks. The number of a side is 0 for source, 1 for target.
-    """
-    odd = _ODD_RIGHT_TO_LEFT if right_to_left else _ODD_LEFT_TO_RIGHT
+def find_characters(side: Side, number: int) -> Iterator[Sighting]:
+    """Find lines with characters, encodings or markup that should not be in text, on side 0 or 1."""
     for row, line in enumerate(side.lines):
         mojibake = None if line.isascii() else _find_mojibake(line)
         if mojibake:
             yield Sighting("wrong encoding", row, number, *mojibake)
         if not line.isprintable() or "\ufffd" in line:
-            for kind, place in _find_odd(line, odd, mojibake is not None).items():
+            for kind, place in _find_odd(line, mojibake is not None).items():
                 yield Sighting(kind, row, number, place, f"{code_point(line[place])} at character {place + 1}")
         if "&" in line or "<" in line:
             markup = (m for m in _MARKUP.finditer(line) if m[0][0] == "<" or m[0][1] == "#" or m[0][1:] in html5)
             if found := next(markup, None):
                 yield Sighting("HTML entities or tags", row, number, found.start(), found[0][:40])
-    if side.composed is not side.lines:
-        for row, (line, composed) in enumerate(zip(side.lines, side.composed, strict=True)):
-            if line != composed:
-                place = next((n for n, (a, b) in enumerate(zip(line, composed, strict=False)) if a != b), 0)
-                codes = " ".join(map(code_point, line[place : place + 2]))
-                yield Sighting("not in NFC", row, number, place, f"{codes} at character {place + 1}")
+    for row, (line, composed) in enumerate(zip(side.lines, side.composed, strict=True)):
+        if line != composed:
+            place = next((n for n, (a, b) in enumerate(zip(line, composed, strict=False)) if a != b), 0)
+            codes = " ".join(map(code_point, line[place : place + 2]))
+            yield Sighting("not in NFC", row, number, place, f"{codes} at character {place + 1}")
 
 
-def _find_odd(line: str, odd: re.Pattern[str], has_mojibake: bool) -> dict[str, int]:
+def _find_odd(line: str, has_mojibake: bool) -> dict[str, int]:
     """The first place of each kind of character that should not be there."""
     found: dict[str, int] = {}
-    for match in odd.finditer(line):
-        if not (has_mojibake and "\x80" <= match[0] <= "\x9f"):  # then they are a part of it
-            found.setdefault(_KINDS[(match.lastindex or 1) - 1], match.start())
+    for match in _ANY_ODD.finditer(line):
+        is_explained = has_mojibake and "\x80" <= match[0] <= "\x9f"
+        if not is_explained and not (re.match(_DIRECTION, match[0]) and _RIGHT_TO_LEFT.search(line)):
+            found.setdefault(list(_ODD)[(match.lastindex or 1) - 1], match.start())
     if "Windows-1252 read as Latin-1" in found and line[found.get("exotic line break", 0)] == "\x85":
         del found["exotic line break"]  # an ellipsis, and not the end of a line
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,12 @@ import numpy as np
 from dragoman.config import CHECK_FILE, DragomanError, TrainConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Finding, Flag
-from dragoman.runtime.console import Report
+from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import Cleaning
 
 _NEVER_HELD_OUT = Flag.OVERLAP | Flag.EMPTY | Flag.DUPLICATE  # even if cleaning lets them pass
-_PAIRS_BETWEEN_REPORTS = 500_000
 
 
 def clean_text(config: TrainConfig, report: Report) -> Cleaning:
@@ -29,13 +27,11 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
         DragomanError: a text can't be read or is empty, or cleaning leaves no pair.
     """
     report("examining the training text")
-    told = 0
+    now_and_then = NowAndThen(report)
 
     def tell(examined: int, pairs: int) -> None:
-        nonlocal told
-        if pairs and examined - told >= _PAIRS_BETWEEN_REPORTS:
-            told = examined
-            report(f"examined {examined:,} of {pairs:,} pairs")
+        if pairs:
+            now_and_then(f"examined {examined:,} of {pairs:,} pairs")
 
     diagnosis = examine_text(config.train, config.source, config.target, config.valid, config.test, progress=tell)
     path = Path(config.out) / CHECK_FILE
@@ -65,15 +61,12 @@ def _refuse(config: TrainConfig) -> None:
             raise DragomanError(f"{', '.join(texts)}: no sentence pair; the {name} text is empty")
 
 
-def _warn(findings: Iterable[Finding], path: Path, report: Report) -> None:
+def _warn(findings: list[Finding], path: Path, report: Report) -> None:
     """Report errors with all that the check says about them, warnings in one line, and notes not at all."""
-    warnings = []
     for finding in findings:
-        unit = finding.issue.unit if finding.count != 1 else finding.issue.unit.removesuffix("s")
         if finding.severity == "error":
             words = f"{finding.detail} {finding.issue.advice}".strip()
-            report(f"warning: {finding.reason} in the {finding.text} text ({finding.count:,} {unit}): {words}")
-        elif finding.severity == "warning":
-            warnings.append(f"{finding.reason} ({finding.count:,} {unit} of the {finding.text} text)")
+            report(f"warning: {finding.reason} in the {finding.text} text ({finding.amount}): {words}")
+    warnings = [f"{f.reason} ({f.amount} of the {f.text} text)" for f in findings if f.severity == "warning"]
     if warnings:
         report(f"found in the text: {', '.join(warnings)}; see {path}")

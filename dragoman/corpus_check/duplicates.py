@@ -10,6 +10,7 @@ import string
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +30,14 @@ def hash_pairs(block: Block) -> dict[str, Keys]:
         "pairs": hashes of both sides without surrounding whitespace; "letters": of their letters in lower case, if both
         sides have letters; "sources" and "targets": of one side. Each (n,).
     """
-    letters = [letters_of(side) for side in block.sides]
-    has_letters = np.array([bool(source and target) for source, target in zip(*letters, strict=True)], np.bool_)
+    source, target = (side.stripped for side in block.sides)
+    letters = list(zip(*map(letters_of, block.sides), strict=True))
+    has_letters = np.array(list(map(all, letters)), np.bool_)
     return {
-        "pairs": _hash(zip(*block.stripped, strict=True), block.has_text),
-        "letters": _hash(zip(*letters, strict=True), block.has_text & has_letters),
-        "sources": _hash(block.stripped[0], block.has_text),
-        "targets": _hash(block.stripped[1], block.has_text),
+        "pairs": _hash(zip(source, target, strict=True), block.has_text),
+        "letters": _hash(letters, block.has_text & has_letters),
+        "sources": _hash(source, block.has_text),
+        "targets": _hash(target, block.has_text),
     }
 
 
@@ -45,19 +47,15 @@ def _hash(texts: Iterable[object], compared: Mask) -> Keys:
 
 
 def hash_text(blocks: Iterable[Block]) -> dict[str, Keys]:
-    """Return all the hashes of a text as for hash_pairs, but sorted and each once."""
-    parts = [hash_pairs(block) for block in blocks]
-    names = ("pairs", "letters", "sources", "targets")
-    united = {name: np.concatenate([np.zeros(1, np.uint64), *(part[name] for part in parts)]) for name in names}
-    return {name: np.unique(keys)[1:] for name, keys in united.items()}
+    """Return all the hashes of a text as for hash_pairs, but sorted and each once, after a 0."""
+    parts = [hash_pairs(block) for block in chain([Block(0, [("", "")])], blocks)]
+    return {name: np.unique(np.concatenate([part[name] for part in parts])) for name in parts[0]}
 
 
 def contains(known: Keys, keys: Keys) -> Mask:
-    """Return which of the keys are among the known ones, which are sorted."""
-    if not known.size:
-        return np.zeros(len(keys), np.bool_)
+    """Return which of the keys are among those of a text."""
     places = np.minimum(np.searchsorted(known, keys), known.size - 1)
-    return np.asarray(known[places] == keys)
+    return np.asarray((known[places] == keys) & (keys > 0))
 
 
 def find_repeats(keys: Keys) -> NDArray[np.intp]:
@@ -70,7 +68,7 @@ def find_repeats(keys: Keys) -> NDArray[np.intp]:
 
 def letters_of(side: Side) -> list[str]:
     """Return the letters of each line in normal form C and lower case."""
-    if side.ascii:
+    if side.text.isascii():
         return side.text.lower().encode().translate(None, _NO_LETTERS).decode().split("\n")[:-1]
     side = side if side.composed is side.lines else Side(side.composed)
     folded = folding()[side.codes]

@@ -7,7 +7,7 @@ import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -69,7 +69,7 @@ class Issue:
         return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option.replace('_', '-')}."
 
 
-_error, _note = partial(Issue, "error"), partial(Issue, "note")
+_error, _warning, _note = (partial(Issue, severity) for severity in SEVERITIES)
 _fatal = partial(Issue, "error", unreadable=True)
 _characters, _language = (partial(Issue, "warning", flag=flag) for flag in (Flag.CHARACTERS, Flag.LANGUAGE))
 
@@ -80,13 +80,12 @@ ISSUES: dict[str, Issue] = {
     "not UTF-8": _fatal("Find out the encoding and convert the file, for example with iconv -f cp1252 -t utf-8"),
     "row without a tab": _fatal("Each row must be the source, a tab and the target", unit="rows"),
     "unreadable JSON": _fatal("Fix or remove these rows", unit="rows"),
-    "spreadsheet quoting": Issue(
-        "warning",
+    "spreadsheet quoting": _warning(
         "The model would learn the quotes that a spreadsheet adds and doubles. Read the table with "
         'csv.reader(file, "excel-tab") in Python and write it without them',
         unit="rows",
     ),
-    "odd number of columns": Issue("warning", "A tab inside a sentence cuts it: check these rows", unit="rows"),
+    "odd number of columns": _warning("A tab inside a sentence cuts it: check these rows", unit="rows"),
     "out of step": _error("Find the line that one side lacks near the place given", unit="pairs"),
     "unrelated lengths": _error("Check whether these lines translate each other", unit="pairs"),
     # Characters
@@ -98,17 +97,11 @@ ISSUES: dict[str, Issue] = {
     "replacement character": _characters("U+FFFD marks a letter lost in a conversion. Convert the original again"),
     "wrong encoding": _characters("UTF-8 was read as Latin-1 or Windows-1252. Repair the text with ftfy"),
     "Windows-1252 read as Latin-1": _characters("Convert the original again with iconv -f cp1252 -t utf-8"),
-    "HTML entities or tags": _note(
-        "The model learns them as words. If the text to translate has none, decode or delete them", grave=0.001
-    ),
+    "HTML entities or tags": _note("The model learns them as words. Decode or delete them", grave=0.001),
     "private-use character": _characters("These mean something in one font only. Replace them"),
     "invisible character": _note("Zero-width characters, direction marks and soft hyphens: remove them if not meant"),
     "tab": _note("Tabs are kept. Several in a line may be columns of a table"),
-    "not in NFC": _note(
-        "The same letter can be written in two ways, and these lines use the one that NFC replaces. Convert them with "
-        "uconv -x nfc, or train with --text.normalization nfkc",
-        grave=0.001,
-    ),
+    "not in NFC": _note("Convert them with uconv -x nfc, or train with --text.normalization nfkc", grave=0.001),
     # Pairs
     "empty side": _note("Nothing to do: training leaves these pairs out", Flag.EMPTY, 0.02, "pairs"),
     "source = target": _note("The model learns to leave text untranslated. Remove copies", Flag.COPY, 0.005, "pairs"),
@@ -116,35 +109,24 @@ ISSUES: dict[str, Issue] = {
     "short source = target": _note("Nothing to do: names and numbers are often the same", grave=0.25, unit="pairs"),
     "length ratio": _note("One side says far more than the other. Check these pairs", Flag.RATIO, 0.005, "pairs"),
     "long line": _note("Training leaves out lines of more than --text.max-length subwords: split them", grave=0.02),
-    "very long line": Issue("warning", "SentencePiece skips lines over 16,384 bytes, and so does training: split them"),
+    "very long line": _warning("SentencePiece skips lines over 16,384 bytes, and so does training: split them"),
     "duplicate pair": _note("Many give these sentences too much weight. Remove them", Flag.DUPLICATE, 0.1, "pairs"),
     "near-duplicate pair": _note(
-        "They differ only in case, digits, spaces and punctuation. If there are many, remove them",
-        Flag.NEAR_DUPLICATE,
-        0.25,
-        "pairs",
+        "They differ only in case, digits, spaces and punctuation. Remove them", Flag.NEAR_DUPLICATE, 0.25, "pairs"
     ),
-    "also in held-out text": Issue(
-        "warning", "Scores would be too high. Remove these pairs from the training text", Flag.OVERLAP, 0.5, "pairs"
-    ),
-    "almost in held-out text": _note(
-        "They differ from a held-out pair only in case, digits, spaces and punctuation", grave=0.01, unit="pairs"
-    ),
-    "also in validation text": Issue("warning", "Remove these pairs from one of the two", grave=0.5, unit="pairs"),
-    "source in held-out text": _note(
-        "The same source with another translation: `dragoman split` keeps them together", grave=0.01, unit="pairs"
-    ),
-    "target in held-out text": _note(
-        "Another source with the same translation: `dragoman split` leaves these out", grave=0.01, unit="pairs"
-    ),
+    "also in held-out text": _warning("Scores would be too high. Remove these pairs", Flag.OVERLAP, 0.5, "pairs"),
+    "almost in held-out text": _note("They differ only in case, digits and punctuation", grave=0.01, unit="pairs"),
+    "also in validation text": _warning("Remove these pairs from one of the two", grave=0.5, unit="pairs"),
+    "source in held-out text": _note("`dragoman split` keeps one source together", grave=0.01, unit="pairs"),
+    "target in held-out text": _note("`dragoman split` leaves these pairs out", grave=0.01, unit="pairs"),
     # Languages
     "wrong script": _language("Most letters are not of the language's script. Check these lines"),
     "language of the other side": _language("The text seems to be untranslated. Check these lines"),
     "third language": _language("The text seems to be in neither language. Check these lines"),
     "sides swapped": _language("Source and target are swapped. Swap them back", unit="pairs"),
     "text the wrong way round": _error("Swap --source and --target, or the files", unit="pairs"),
-    "unexpected language": Issue("warning", "Check that file and language code belong together"),
-    "unexpected script": Issue("warning", "Name the script in the code, such as sr-Latn, or check the file"),
+    "unexpected language": _warning("Check that file and language code belong together"),
+    "unexpected script": _warning("Name the script in the code, such as sr-Latn, or check the file"),
 }
 """All issues by name. The names are stable: programs may rely on them."""
 
@@ -162,13 +144,25 @@ class Example:
     """What exactly is wrong, such as "U+0000 at character 17"."""
 
 
+class Sighting(NamedTuple):
+    """One issue of one pair of a block."""
+
+    kind: str
+    row: int
+    side: int | None = None
+    """0 source, 1 target, None for the pair."""
+    place: int = 0
+    """The character at fault, from 0."""
+    remark: str = ""
+
+
 @dataclass
 class Finding:
     """An issue of a text: how often it was found, and where."""
 
     reason: str
     """The name of the issue."""
-    text: str = ""
+    text: str
     """training, validation or test."""
     pairs: int = 0
     """Pairs of that text."""
@@ -181,6 +175,11 @@ class Finding:
     def issue(self) -> Issue:
         """What is known of this kind of issue."""
         return ISSUES[self.reason]
+
+    @property
+    def amount(self) -> str:
+        """How many lines, pairs or the like have the issue, in words."""
+        return _count(self.count, self.issue.unit.removesuffix("s"))
 
     @property
     def share(self) -> float:
@@ -205,44 +204,18 @@ class Finding:
 
 
 class Tally(dict[str, Finding]):
-    """Findings by issue, with the first examples of each."""
+    """The findings of a text by issue, with the first examples of each."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, text: str, limit: int) -> None:
         super().__init__()
-        self.limit = limit
-
-    def __missing__(self, kind: str) -> Finding:
-        self[kind] = Finding(kind)
-        return self[kind]
+        self._text, self._limit = text, limit
 
     def add(self, kind: str, count: int = 1, detail: str = "", examples: Iterable[Example] = ()) -> None:
         """Count an issue, and take as many of the examples as there is room for."""
-        finding = self[kind]
+        finding = self.setdefault(kind, Finding(kind, self._text))
         finding.count += count
         finding.details += [detail] if detail else []
-        finding.examples += islice(examples, max(self.limit - len(finding.examples), 0))
-
-    def merge(self, other: Tally) -> None:
-        """Add what another tally has counted."""
-        for kind, finding in other.items():
-            self.add(kind, finding.count, examples=finding.examples)
-            self[kind].details += finding.details
-
-    def finish(self, text: str, pairs: int) -> list[Finding]:
-        """Return the findings of a text that has so many pairs."""
-        return [replace(finding, text=text, pairs=pairs) for finding in self.values() if finding.count]
-
-
-class Sighting(NamedTuple):
-    """One issue of one pair of a block."""
-
-    kind: str
-    row: int
-    side: int | None = None
-    """0 source, 1 target, None for the pair."""
-    place: int = 0
-    """The character at fault, from 0."""
-    remark: str = ""
+        finding.examples += islice(examples, max(self._limit - len(finding.examples), 0))
 
 
 # ---- showing text
@@ -254,13 +227,9 @@ def excerpt(line: str, place: int = 0) -> str:
     """Return a line as an example shows it: shortened around a character, with invisible characters spelt out."""
     start = 0 if place < _EXCERPT * 3 // 4 else place - _EXCERPT // 2
     piece = line[start : start + _EXCERPT]
-    return ("…" if start else "") + visible(piece) + ("…" if start + _EXCERPT < len(line) else "")
-
-
-def visible(text: str) -> str:
-    """Return the text with control, format, private and surrogate characters and line breaks spelt as <U+0000>."""
-    hidden = {c for c in text if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")}
-    return text.translate({ord(c): f"<{code_point(c)}>" for c in hidden})
+    hidden = {c for c in piece if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")}
+    shown = piece.translate({ord(c): f"<{code_point(c)}>" for c in hidden})
+    return ("…" if start else "") + shown + ("…" if start + _EXCERPT < len(line) else "")
 
 
 def code_point(character: str) -> str:
@@ -268,41 +237,28 @@ def code_point(character: str) -> str:
     return f"U+{ord(character):04X}"
 
 
-# ---- the report
-
-
 def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: int = 80) -> str:
     """Return the report for people: a summary, then every finding with its places and what to do.
 
-    The sizes are the pairs of each text. Lines have at most this many columns; only paths may be longer.
+    The sizes are the pairs of each text. Lines have at most this many columns, except those with a path.
     """
-    width = max(width, 40)
     pairs = ", ".join(_count(number, f"{text} pair") for text, number in sizes.items())
     severities = Counter(finding.severity for finding in findings)
     counts = ", ".join(_count(severities[severity], severity) for severity in SEVERITIES if severities[severity])
-    lines = textwrap.wrap(f"Examined {pairs}: {counts or 'no issues found'}.", width)
+    wrap = partial(textwrap.wrap, width=max(width, 40), break_long_words=False, break_on_hyphens=False)
+    lines = wrap(f"Examined {pairs}: {counts or 'no issues found'}.")
     for finding in findings:
         text = f"{finding.text} " if len(sizes) > 1 else ""
         share = f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"
-        count = f"{text}{_count(finding.count, finding.issue.unit.removesuffix('s'))}"
-        count += share if finding.share < 0.9995 and finding.issue.unit != "texts" else ""
-        title = f"{finding.severity.upper()}  {finding.reason}: {count}"
-        lines += ["", *textwrap.wrap(title, width, subsequent_indent="    ")]
-        lines += _indented(finding.detail, width, 4) + _indented(finding.issue.advice, width, 4)
+        share = share if finding.share < 0.9995 and finding.issue.unit != "texts" else ""
+        lines += ["", *wrap(f"{finding.severity.upper()}  {finding.reason}: {text}{finding.amount}{share}")]
+        for words in (finding.detail, finding.issue.advice):
+            lines += wrap(words, initial_indent=" " * 4, subsequent_indent=" " * 4)
         for example in finding.examples:
-            place = f"    {example.file}:{example.line}"
-            fits = cell_len(f"{place}  {example.remark}") <= width
-            lines += [f"{place}  {example.remark}".rstrip()] if fits else [place, *_indented(example.remark, width, 8)]
+            lines.append(f"    {example.file}:{example.line}  {example.remark}".rstrip())
             shown = [f"      | {text}" for text in example.texts]
             lines += [text if cell_len(text) <= width else chop_cells(text, width - 1)[0] + "…" for text in shown]
     return "\n".join(lines)
-
-
-def _indented(text: str, width: int, indent: int) -> list[str]:
-    return [
-        " " * indent + line
-        for line in textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False)
-    ]
 
 
 def _count(number: int, unit: str) -> str:

@@ -64,16 +64,21 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
         return [Slip(0, count, 0)]
     shifts = np.where(slipped, _SHIFTS[near.argmax(axis=0)], 0)
     shifts[_are_unrelated(aligned - far.max(axis=0), spread, varied)] = _NO_PARTNER
-    changes = np.flatnonzero(np.diff(shifts)) + 1
-    borders = [_find_border(*sides, int(starts[n]), int(shifts[n - 1]), int(shifts[n])) for n in changes]
-    runs = zip(pairwise([0, *borders, count]), shifts[[0, *changes]].tolist(), strict=True)
+    shifts = np.pad(shifts, 1)  # outside, nothing is shifted
+    changes = np.flatnonzero(np.diff(shifts))
+    edges = [*starts.tolist(), count]
+    borders = [_find_border(*sides, edges[n], int(shifts[n]), int(shifts[n + 1])) for n in changes]
+    runs = zip(pairwise(borders), shifts[changes[:-1] + 1].tolist(), strict=True)
     return [Slip(*run, 0 if shift == _NO_PARTNER else shift) for run, shift in runs if shift and run[0] < run[1]]
 
 
 def _correlate(source: Floats, target: Floats, starts: Starts) -> tuple[Floats, Floats]:
     """How the sides correlate in each window, in Fisher's z, and the smaller of their standard deviations."""
-    sizes = np.diff(starts, append=len(source)).astype(np.float32)
-    centred = [side - np.repeat(np.add.reduceat(side, starts) / sizes, sizes) for side in (source, target)]
+    sizes = np.diff(starts, append=len(source))
+    means = [np.add.reduceat(side, starts) / sizes for side in (source, target)]
+    centred = [
+        side - np.repeat(mean.astype(np.float32), sizes) for side, mean in zip((source, target), means, strict=True)
+    ]
     variances = np.stack([np.add.reduceat(side * side, starts) / sizes for side in centred])
     scale = np.sqrt(variances.prod(axis=0))
     covariance = np.add.reduceat(centred[0] * centred[1], starts) / sizes

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from fontTools.unicodedata import script_horizontal_direction
+from fontTools.unicodedata import script_name
 from numpy.typing import NDArray
 
-from dragoman.corpus_check.blocks import Block, Mask, Side
+from dragoman.corpus_check.blocks import Block, Side
 from dragoman.corpus_check.characters import find_characters
 from dragoman.corpus_check.issues import Sighting
 from dragoman.corpus_check.language_id import (
     SCRIPTS,
     LetterModel,
-    Sample,
+    Profile,
     foreign_language,
     median_and_spread,
-    names_of,
     script_table,
+    scripts_of,
 )
+from dragoman.text.corpus import Pair
 
 _LONG_CHARACTERS = 1000
 _TOO_LONG_BYTES = 16_384  # SentencePiece skips longer lines when it learns subwords
@@ -36,55 +35,44 @@ _COPIED_LETTERS = 15
 _WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
 
 
-@dataclass(frozen=True)
 class Usual:
     """What is usual in the training text."""
 
-    codes: tuple[str, str]
-    """The language codes of source and target."""
-    familiar: tuple[frozenset[str], frozenset[str]]
-    """The languages, in two letters, that lines of each side may be in."""
-    scripts: tuple[frozenset[str], frozenset[str]]
-    """The scripts of each side; empty if unknown."""
-    letters: LetterModel
-    ratio: float
-    """The usual logarithm of source length over target length."""
-    ratio_limit: float
-    """How far a pair may be from it."""
+    def __init__(self, codes: tuple[str, str], profiles: Sequence[Sequence[Profile]], pairs: list[Pair]) -> None:
+        """Learn it from the language codes, the profiles of both sides of all corpora, and some pairs."""
+        self.codes = codes
+        sides = list(zip(*profiles, strict=True))
+        self.familiar = [set[str]().union(*(profile.familiar for profile in side)) for side in sides]
+        """The languages, in two letters, that lines of each side may be in."""
+        self.scripts = list(map(scripts_of, codes))
+        """The scripts of each side; empty if unknown."""
+        for number, side in enumerate(sides):
+            found = frozenset[str]().union(*(profile.scripts for profile in side))
+            self.scripts[number] = found if found and not found & self.scripts[number] else self.scripts[number]
+        self.letters = LetterModel(pairs, self.familiar)
+        ratios = _log_ratios(*(side.lengths for side in Block(0, pairs or [("", "")]).sides))
+        self.ratio, spread = median_and_spread(ratios)
+        """The usual logarithm of source length over target length."""
+        self.ratio_limit = max(_LEAST_RATIO, _RATIO_SPREADS * spread)
+        """How far a pair may be from it."""
 
 
-def usual_ratio(sample: Sample) -> tuple[float, float]:
-    """Return the usual log-ratio of the sides' lengths, and how far from it is too far: median and deviation."""
-    ratios = _log_ratios(*sample.sides()) if sample.pairs else np.zeros(1)
-    centre, spread = median_and_spread(ratios)
-    return centre, max(_LEAST_RATIO, _RATIO_SPREADS * spread)
+def _log_ratios(source: NDArray[np.intp], target: NDArray[np.intp]) -> NDArray[np.float64]:
+    return np.asarray(np.log((source + _SLACK) / (target + _SLACK)), np.float64)
 
 
 def check_pairs(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Run all checks of single pairs."""
-    yield from find_empty(block)
-    for number, side in enumerate(block.sides):
-        right_to_left = any(script_horizontal_direction(script) == "RTL" for script in usual.scripts[number])
-        yield from find_characters(side, number, right_to_left)
-    yield from find_copies(block)
-    yield from find_lengths(block, usual)
-    yield from find_languages(block, usual)
-
-
-def find_empty(block: Block) -> Iterator[Sighting]:
-    """Find pairs without text on one side or both."""
-    empty = ~block.has_text
-    empty[block.unreadable] = False
-    for row in np.flatnonzero(empty).tolist():
-        missing = [name for name, lines in zip(("source", "target"), block.stripped, strict=True) if not lines[row]]
+    for row in np.flatnonzero(~block.has_text).tolist():
+        missing = [name for name, side in zip(("source", "target"), block.sides, strict=True) if not side.stripped[row]]
         yield Sighting("empty side", row, remark=f"no {' and no '.join(missing)}")
-
-
-def find_copies(block: Block) -> Iterator[Sighting]:
-    """Find pairs with the same text twice: sentences, and names, numbers and the like."""
-    for row, (source, target) in enumerate(zip(*block.stripped, strict=True)):
+    for number, side in enumerate(block.sides):
+        yield from find_characters(side, number)
+    for row, (source, target) in enumerate(zip(*(side.stripped for side in block.sides), strict=True)):
         if source == target and source:
             yield Sighting("source = target" if is_sentence(source) else "short source = target", row)
+    yield from find_lengths(block, usual)
+    yield from find_languages(block, usual)
 
 
 def is_sentence(text: str) -> bool:
@@ -108,81 +96,58 @@ def _weight(letter: str) -> int:
 
 def find_lengths(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Find pairs whose sides differ too much in length, and lines that are too long."""
-    source, target = block.sides
+    source, target = (side.lengths for side in block.sides)
     far = np.abs(_log_ratios(source, target) - usual.ratio) > usual.ratio_limit
     for row in np.flatnonzero(far & block.has_text).tolist():
-        remark = f"{source.lengths[row]:,} against {target.lengths[row]:,} characters"
-        yield Sighting("length ratio", row, remark=remark)
+        yield Sighting("length ratio", row, remark=f"{source[row]:,} against {target[row]:,} characters")
     for number, side in enumerate(block.sides):
         for row in np.flatnonzero(side.lengths > _LONG_CHARACTERS).tolist():
             kind = "very long line" if len(side.lines[row].encode()) > _TOO_LONG_BYTES else "long line"
             yield Sighting(kind, row, number, remark=f"{side.lengths[row]:,} characters")
 
 
-def _log_ratios(source: Side, target: Side) -> NDArray[np.float64]:
-    return np.asarray(np.log((source.lengths + _SLACK) / (target.lengths + _SLACK)), np.float64)
-
-
 def find_languages(block: Block, usual: Usual) -> Iterator[Sighting]:
     """Find lines in a wrong script, in the language of the other side or in a third one, and swapped pairs."""
-    wrong = [_wrong_scripts(block, number, usual.scripts[number]) for number in range(2)]
+    wrong = [_wrong_scripts(side, usual.scripts[number]) for number, side in enumerate(block.sides)]
     judged = block.has_text.copy()
     judged[[*wrong[0], *wrong[1]]] = False
-    placed, third = zip(*(_judge_letters(block, number, judged, usual) for number in range(2)), strict=True)
-    both = wrong[0].keys() & wrong[1].keys()
-    swapped = {row for row in both if wrong[0][row] in usual.scripts[1] and wrong[1][row] in usual.scripts[0]}
-    swapped |= placed[0] & placed[1]
-    for row in sorted(swapped):
-        yield Sighting("sides swapped", row)
-    for number in range(2):
+    share_script = not all(usual.scripts) or bool(usual.scripts[0] & usual.scripts[1])
+    sightings: list[Sighting] = []
+    misplaced: list[set[int]] = []
+    for number, side in enumerate(block.sides):
+        other = 1 - number
+        misplaced.append({row for row, script in wrong[number].items() if script in usual.scripts[other]})
         for row, script in wrong[number].items():
-            if row not in swapped:
-                yield Sighting("wrong script", row, number, remark=f"in {names_of([script])} script")
-        other = dict.fromkeys(sorted(placed[number] - swapped), usual.codes[1 - number])
-        for kind, languages in (("language of the other side", other), ("third language", third[number])):
-            for row, language in languages.items():
-                if block.stripped[0][row] != block.stripped[1][row]:  # copies are found elsewhere
-                    yield Sighting(kind, row, number, remark=f"looks like {language}")
+            sightings.append(Sighting("wrong script", row, number, remark=f"in {script_name(script)} script"))
+        nearer, strange = usual.letters.judge(side, number)
+        for row in np.flatnonzero(judged & (strange | (nearer & share_script))).tolist():
+            language = "" if nearer[row] else foreign_language(side.lines[row], usual.familiar[number])
+            if nearer[row] or language in usual.familiar[other]:
+                kind, language = "language of the other side", usual.codes[other]
+                misplaced[number].add(row)
+            else:
+                kind = "third language"
+            if language and side.stripped[row] != block.sides[other].stripped[row]:  # copies are found elsewhere
+                sightings.append(Sighting(kind, row, number, remark=f"looks like {language}"))
+    swapped = misplaced[0] & misplaced[1]
+    yield from (Sighting("sides swapped", row) for row in sorted(swapped))
+    yield from (sighting for sighting in sightings if sighting.row not in swapped)
 
 
-def _judge_letters(block: Block, number: int, judged: Mask, usual: Usual) -> tuple[set[int], dict[int, str]]:
-    """The lines of a side that are in the language of the other, and those in a third language, with that language."""
-    side, fit = block.sides[number], usual.letters.fit(block.sides[number])
-    share_script = not all(usual.scripts) or usual.scripts[0] & usual.scripts[1]
-    misplaced = usual.letters.misplaced(fit, number) & judged & bool(share_script)
-    placed, third = set(np.flatnonzero(misplaced).tolist()), dict[int, str]()
-    for row in np.flatnonzero(usual.letters.strange(fit, number) & judged & ~misplaced).tolist():
-        language = foreign_language(side.lines[row], usual.familiar[number])
-        if language in usual.familiar[1 - number]:
-            placed.add(row)
-        elif language:
-            third[row] = language
-    return placed, third
-
-
-def _wrong_scripts(block: Block, number: int, expected: frozenset[str]) -> dict[int, str]:
-    """The lines of a side that are mostly in another script than expected, with that script.
+def _wrong_scripts(side: Side, expected: frozenset[str]) -> dict[int, str]:
+    """The lines that are mostly in another script than expected, with that script.
 
     Names in Latin letters occur in all languages, so it takes more of them.
     """
-    side = block.sides[number]
-    if not expected or (side.ascii and "Latn" in expected):
+    if not expected or (side.text.isascii() and "Latn" in expected):
         return {}
-    counts = side.sums(_foreign_table(expected)[side.codes])
+    is_own = np.array([True, *(script in expected for script in SCRIPTS)])
+    foreign = side.sums(~is_own[script_table()[side.codes]])
     found = {}
-    for row in np.flatnonzero((counts >= _FOREIGN_LETTERS) & block.has_text).tolist():
-        letters = script_table()[[ord(character) for character in side.lines[row]]]
-        tally = np.bincount(letters[letters > 0], minlength=len(SCRIPTS) + 1)
-        foreign = [name for name in SCRIPTS if name not in expected]
-        script = max(foreign, key=lambda name: tally[SCRIPTS.index(name) + 1])
+    for row in np.flatnonzero(foreign >= _FOREIGN_LETTERS).tolist():
+        counts = np.bincount(script_table()[list(map(ord, side.lines[row]))], minlength=len(is_own))
+        script = SCRIPTS[int(np.where(is_own, 0, counts).argmax()) - 1]
         enough = 2 * _FOREIGN_LETTERS if script == "Latn" else _FOREIGN_LETTERS
-        if 2 * counts[row] > tally.sum() and counts[row] >= enough:
+        if 2 * foreign[row] > counts[1:].sum() and foreign[row] >= enough:
             found[row] = script
     return found
-
-
-@cache
-def _foreign_table(expected: frozenset[str]) -> Mask:
-    """Whether each code point is a letter of another script."""
-    foreign = np.array([False, *(script not in expected for script in SCRIPTS)])
-    return np.asarray(foreign[script_table()])

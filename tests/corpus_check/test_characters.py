@@ -26,8 +26,8 @@ ODD = {
 }
 
 
-def find(lines: list[str], right_to_left: bool = False) -> list[Sighting]:
-    return list(find_characters(Side(lines), 1, right_to_left))
+def find(lines: list[str]) -> list[Sighting]:
+    return list(find_characters(Side(lines), 1))
 
 
 def kinds(lines: list[str]) -> dict[str, list[int]]:
@@ -68,6 +68,7 @@ CLEAN = [
     "R&B; AT&T; Q&A", "a & b; c", "1 < 2 > 0", "I <3 you", "<<Bonjour>>", "x <- y -> z", "< b >", "&;",
     "if a<b && c>d", "&unheard;", "<Name>", "<laughs loudly>", "http://a/?b=1&c=2", "& <", "a < b = c >",
     # Some scripts need invisible characters, and so do emoji.
+    "שלום\u200f 123", "\u202bمرحبا\u202c",
     "Plain ASCII, with punctuation: {}[]~|\\^`", "Ünïcode – “quotes” « guillemets » … € №", "می‌خواهم به خانه بروم",
     "ශ්‍රී ලංකා", "क्‍ष", "این فایل PDF\u200cهاست", "ខ្ញុំ\u200bចូលចិត្ត\u200bFacebook\u200bណាស់", "ฉัน\u200bไป\u200bโรงเรียน",
     "ຂ້ອຍ\u200bໄປ", "ကျွန်တော်\u200bသွား\u200bသည်", "👩‍👩‍👧 🏳️‍🌈", "日本語、中文。한국어", "a\u00a0b\u3000c",
@@ -86,13 +87,7 @@ def test_what_belongs_in_text_is_not_found(line: str) -> None:
     "line", ["a\u200c word", "PDF\u200c", "naïve\u200b’s", "一\u200b二", "слово\u200bслово", "x\u200d"]
 )
 def test_invisible_characters_that_a_script_does_not_need_are_found(line: str) -> None:
-    assert [sighting.kind for sighting in find([line], right_to_left=True)] == ["invisible character"]
-
-
-def test_direction_marks_belong_in_scripts_from_right_to_left() -> None:
-    lines = ["שלום\u200f 123", "\u202bمرحبا\u202c"]
-    assert find(lines, right_to_left=True) == []
-    assert [sighting.row for sighting in find(lines)] == [0, 1]
+    assert [sighting.kind for sighting in find([line])] == ["invisible character"]
 
 
 SENTENCES = [
