@@ -46,11 +46,6 @@ def test_every_odd_character_is_found_in_its_place(kind: str) -> None:
         ]  # fmt: skip
 
 
-def test_windows_1252_read_as_latin1_is_told_from_utf8_read_so() -> None:
-    windows, utf8 = ("“L’été passe…”".encode(encoding).decode("latin-1") for encoding in ("cp1252", "utf-8"))
-    assert kinds(["clean", windows, utf8]) == {"Windows-1252 read as Latin-1": [1], "wrong encoding": [2]}
-
-
 @pytest.mark.parametrize(
     "markup",
     ["&amp;", "&#39;", "&#x27;", "&quot;", "&nbsp;", "<br/>", "<br />", "<BR>", "<b>", "</b>", '<a href="x?y=1">',

@@ -86,13 +86,6 @@ def test_every_planted_fault_is_found_in_its_place_and_nothing_else(clean: list[
     assert flagged == {row: flag for row, (*_, flag) in rows.items() if flag}
 
 
-def test_decomposed_lines_are_told(clean: list[Pair], tmp_path: Path) -> None:
-    accented = next(n for n, pair in enumerate(clean) if n > 50 and "é" in pair[1])
-    apart = (clean[accented][0], clean[accented][1].replace("é", "e\u0301"))
-    finding = only(examine(save(tmp_path, replaced(clean, (accented, apart)))))
-    assert (finding.reason, finding.count, places(finding)) == ("not in NFC", 1, [("train.fr", accented + 1)])
-
-
 def test_duplicates_are_flagged_from_the_second_on(clean: list[Pair], tmp_path: Path) -> None:
     pairs = replaced(clean, (1500, clean[3]), (1600, (clean[3][0] + " ", clean[3][1])), (1700, clean[8]))
     diagnosis = examine(save(tmp_path, pairs))
