@@ -1,1 +1,1 @@
-"""Inference: the search, the translator around it, and evaluation."""
+"""Inference: the search and the translator around it."""

@@ -78,8 +78,7 @@ def alignment_layer(num_layers: int) -> int:
     """The decoder layer, from 0, whose cross-attention is read: the last one, or from six layers on the one before it.
 
     The last one makes the fewest alignment errors in models of two and three layers (`benchmarks/alignments.py`). For
-    six layers the choice is that of Garg et al. (2019), "Jointly Learning to Align and Translate with Transformer
-    Models".
+    six layers the choice is that of Garg et al. (2019), "Jointly Learning to Align and Translate".
     """
     return num_layers - (2 if num_layers >= 6 else 1)
 

@@ -81,7 +81,7 @@ class Workers(Generic[Result]):
                 self._size, self._started = size, now
             pool = self._pool
             try:
-                yield lambda *arguments: pool.submit(_work, arguments)
+                yield lambda *arguments: pool.submit(_compute_there, *arguments)
             except BrokenProcessPool:
                 self._stop()
                 raise DragomanError("a worker was killed, perhaps for lack of memory: try --workers 1") from None
@@ -125,7 +125,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _work(arguments: tuple[Any, ...]) -> Sequence[Any] | None:
+def _compute_there(*arguments: Any) -> Sequence[Any] | None:
     return _unless_out_of_memory(_compute, arguments)
 
 

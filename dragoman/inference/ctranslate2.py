@@ -156,8 +156,7 @@ def load_exported(
 ) -> tuple[CTranslate2Engine, Vocabulary, Direction]:
     """Load a folder that Dragoman exported for CTranslate2, which computes on a CPU unless the device is CUDA's.
 
-    workers is the number of batches computed at the same time, at most one for each core; on a CPU they share its
-    threads, and 0 is one for each.
+    workers is the number of batches computed at the same time, which share the threads of a CPU; 0 is one for each.
     """
     description = read_description(folder, verify=True)
     vocabulary = Vocabulary.load(folder)

@@ -38,11 +38,7 @@ class Engine:
     def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
         """The best hypotheses for each source (ids, each ending in EOS), best first; one batch.
 
-        more_rules are applied before the ordinary ones.
-
-        Raises:
-            ConfigError: min_length is more than the model can write.
-            DragomanError: the model computes NaN.
+        more_rules are applied before the ordinary ones. A model that computes NaN is a DragomanError.
         """
         limits = length_limits(sources, config, self.config.max_length)
         with self._evaluating():

@@ -76,16 +76,14 @@ class IncrementalState:
 
     def __init__(self, memory: Sequence[Tensor], source_mask: Tensor) -> None:
         """Start with one empty hypothesis for each sentence, and each layer's keys and values (2, B, H, S, K)."""
-        self.length = 0
-        """Tokens decoded so far."""
+        self.length = 0  # tokens decoded so far
         self.memory = list(memory)
         self.source_mask = _additive(source_mask, memory[0].dtype)
+        # Each layer's keys and values of all that was decoded, (2, B, H, at least L, K), then zeros.
         self.past = [layer[:, :, :, :0] for layer in memory]
-        """Each layer's keys and values of all that was decoded, (2, B, H, at least L, K), then zeros."""
+        # Mask of the slots that hold a hypothesis' own past, (B, 1, W, L).
         self.descent = self.source_mask.new_empty(len(source_mask), 1, 1, 0)
-        """Mask of the slots that hold a hypothesis' own past, (B, 1, W, L)."""
-        self.places: Tensor | None = None
-        """Which of the sentences in the tensors are still searched, int (B',); None if all are."""
+        self.places: Tensor | None = None  # the sentences in the tensors still searched, int (B',); None if all are
         self._filled = 0  # slots that hold something
         self._own: Tensor | None = None
 

@@ -58,10 +58,7 @@ def length_limits(sources: Sequence[Sequence[int]], config: SearchConfig, max_le
     """Most tokens of each source's translation, not counting the end; sources are ids, each ending in EOS.
 
     config.max_length counts beyond the source, and min_length wins over it. No translation is longer than the model's
-    max_length, which counts the end.
-
-    Raises:
-        ConfigError: min_length is more than the model can write.
+    max_length, which counts the end; a greater min_length is a ConfigError.
     """
     longest = max_length - 1
     if config.min_length > longest:

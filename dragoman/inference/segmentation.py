@@ -52,14 +52,10 @@ _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001
 class Segment:
     """A line to translate, or a part of one."""
 
-    line: int
-    """Index of the line."""
-    ids: list[int]
-    """Source ids, ending with EOS."""
-    source: str = ""
-    """Text of a part; empty for a whole line."""
-    left_out: int = 0
-    """Characters at the end of the line that are not translated."""
+    line: int  # its index
+    ids: list[int]  # source ids, ending with EOS
+    source: str = ""  # text of a part; empty for a whole line
+    left_out: int = 0  # characters at the end of the line that are not translated
 
 
 @dataclass(frozen=True)
@@ -71,11 +67,7 @@ class LineEncoder:
     """Most subwords that the model takes, the end included."""
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
-        """The ids of each raw line, with EOS; names are what messages call the lines, such as "source line 1".
-
-        Raises:
-            DragomanError: a line is longer than the model takes.
-        """
+        """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
         found = self._encode(lines)
         for name, ids in zip(names, found, strict=True):
             if len(ids) > self.max_length:
@@ -112,11 +104,7 @@ class LineEncoder:
                 yield Segment(place, ids, tag + source, left_out)
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line, with EOS.
-
-        White space around a line is removed. Hardly any training sentence begins with a tab or a no-break space, so
-        a model may translate one into anything.
-        """
+        # Hardly any training sentence begins with a tab or a no-break space: a model may make anything of one.
         return [[*ids, EOS] for ids in self.subwords.encode([line.strip() for line in lines])]
 
     def _count(self, texts: Sequence[str]) -> list[int]:

@@ -39,11 +39,7 @@ _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all ke
 
 
 class Translator:
-    """A model folder at work.
-
-    Examples:
-        >>> Translator.load("models/en-de").translate(["Hello world"])[0].text  # doctest: +SKIP
-    """
+    """A model folder at work: `Translator.load("models/en-de").translate(["Hello world"])[0].text`."""
 
     def __init__(
         self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False, workers: int = 1

@@ -114,12 +114,6 @@ def test_batches_are_halved_until_they_fit_in_memory(room: int, error: BaseExcep
     assert lengths == sorted(lengths, reverse=True)
 
 
-def test_batches_that_wait_are_halved_too() -> None:
-    machine = Machine(10, MemoryError())
-    assert run(machine, [8] * 80, 160) == [place**2 for place in range(80)]
-    assert sum(len(batch) > 10 for batch in machine.tried) == 1  # the failure does not happen again and again
-
-
 @needs_fork
 @pytest.mark.parametrize("workers", [1, 2])
 def test_one_line_that_does_not_fit_in_memory_is_an_error_that_names_the_cure(workers: int) -> None:

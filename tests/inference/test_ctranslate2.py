@@ -167,16 +167,6 @@ def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
         choose_engine(tmp_path, "ctranslate2")
 
 
-def test_ctranslate2_gets_a_few_batches_at_a_time(folder: Path) -> None:
-    """It can't be interrupted before it has done what it was given."""
-    lines, done = LINES * 150, list[int]()
-    translator = Translator.load(folder)
-    found = translator.translate(lines, SearchConfig(beam=1), done.append)
-    assert sum(done) == len(lines)
-    assert len(done) > 3
-    assert [t.text for t in found] == [t.text for t in translator.translate(LINES, SearchConfig(beam=1))] * 150
-
-
 @pytest.mark.parametrize("content", [b"", b"\x06\x00\x00\x00" + bytes(100)])
 def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: bytes) -> None:
     for path in folder.iterdir():

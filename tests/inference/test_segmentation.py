@@ -117,10 +117,6 @@ def test_scripts_without_spaces_are_cut_at_once() -> None:
     ]
 
 
-def test_sentences_are_pieces_of_their_own_however_short() -> None:
-    assert pieces("Yes. No. One two three. Four!", 100) == ["Yes.", "No.", "One two three.", "Four!"]
-
-
 def test_marks_alone_are_no_sentences() -> None:
     assert pieces("Stop! ! ! No. ... Go.", 100) == ["Stop!", "! ! No.", "... Go."]
 

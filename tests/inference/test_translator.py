@@ -24,14 +24,6 @@ def test_lines_come_back_in_order_whatever_the_batches() -> None:
         assert [t.score for t in together] == pytest.approx([t.score for t in one_by_one], abs=1e-4)
 
 
-def test_empty_lines_stay_empty_and_in_place() -> None:
-    translator = build()
-    translations = translator.translate(["", LINES[3], "   ", LINES[4], ""])
-    assert [t.text == "" for t in translations] == [True, False, True, False, True]
-    assert translations[1].subwords == translator.translate([LINES[3]])[0].subwords
-    assert translator.translate([]) == []
-
-
 @pytest.mark.parametrize("joint", [True, False])
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_score_of_a_translation_is_the_score_that_translate_gave(joint: bool, norm: str) -> None:
