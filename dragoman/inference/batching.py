@@ -182,7 +182,6 @@ def in_batches(
 
 
 def _halves(batch: list[int]) -> list[list[int]]:
-    """The shorter sentences and the longer ones."""
     middle = -(-len(batch) // 2)
     return [half for half in (batch[middle:], batch[:middle]) if half]
 

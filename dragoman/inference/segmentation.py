@@ -176,7 +176,6 @@ def _after_sentences(text: str, before_small: bool = False) -> Iterator[int]:
 
 
 def _ends_sentence(text: str, start: int, end: int, before_small: bool) -> bool:
-    """Whether the marks at start, with the spaces up to end, end a sentence."""
     if text[start] in _ENDS_AT_ONCE:
         return True
     follower = text[end : end + _CONTEXT].lstrip(_BEFORE_FIRST_WORD)[:1]
