@@ -79,8 +79,11 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
 
 
 def _begins_as_report(path: Path) -> bool:
-    with path.open("rb") as file:
-        start = file.read(16)
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise DragomanError(f"{path}: {error.strerror}") from None
     return not start or start.startswith(_REPORT_STARTS)
 
 

@@ -48,6 +48,7 @@ from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.validation import Validate, Validation, Validator
 
 _MOST_SKIPPED = 20  # steps in a row out of bounds before the run stops
+_STEPS_TO_KNOW_THE_RATE = 20
 _STEPS_BETWEEN_TRIMS = 50  # of fragmented memory
 _STOPPING = "stopping after this step, then saving; a second signal stops at once, without saving"
 _EXPLODED = 2.0  # times the first loss, or that of guessing every subword with equal probability
@@ -192,6 +193,12 @@ class Trainer:
             f"epoch {progress.epoch + 1}{left}"
         )
         self.recorder.show(progress.step, status, done)
+        warmup = self.config.optimizer.warmup_steps
+        if progress.step == _STEPS_TO_KNOW_THE_RATE and 0 < done < 1 and progress.step / done < warmup:
+            self.recorder.say(
+                f"at this rate the run stops after about {progress.step / done:,.0f} steps, before the end of the "
+                f"warm-up ({warmup:,} steps): lower --optimizer.warmup-steps, or raise the limit of the run"
+            )
 
     def _validate_if_due(self) -> None:
         progress = self.progress

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
-from dragoman.config import DragomanError, ModelConfig, ValidationConfig
+from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, ValidationConfig
 from dragoman.training.run_state import list_states, settings_digest
 from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.trainer import Trainer
@@ -206,3 +206,14 @@ def test_a_validation_tells_of_the_steps_since_the_one_before(folder: Path, monk
     trainer.run()
     assert [o.health.gradient_norm for o in trainer.validator.observations] == [9.0, 64.0, 132.5]  # medians
     assert [o.train_loss for o in trainer.validator.observations] == pytest.approx([0.3, 0.8, 1.15])  # means
+
+
+@pytest.mark.parametrize(("limits", "warned"), [({"max_steps": 25}, True), ({"max_epochs": 10}, False)])
+def test_a_run_that_will_not_reach_the_end_of_its_warm_up_is_told_after_the_first_steps(
+    folder: Path, limits: dict[str, int], warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optimizer = OptimizerConfig(batch_tokens=200, warmup_steps=30)
+    validation = ValidationConfig(every=1000, metric="loss")
+    train(configure(folder, optimizer=optimizer, validation=validation, **({"max_steps": 0} | limits)))
+    line = "at this rate the run stops after about 25 steps, before the end of the warm-up (30 steps)"
+    assert (line in capsys.readouterr().err) == warned
