@@ -202,9 +202,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if (folder / EXPORT_FILE).is_file():
         raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
-        raise DragomanError(
-            f"{folder}: not a model folder (it has no {CONFIG_FILE}); give the --out of a run that has validated once"
-        )
+        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; give the --out of a run that has validated once")
     try:
         settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         kind = settings["model_type"]
@@ -274,18 +272,12 @@ def put_weights(model: Transformer, weights: dict[str, Tensor], path: Path) -> N
     own = dict(model.named_parameters())
     for name in sorted(own.keys() | weights.keys()):
         weight = weights.get(name)
-        if weight is None or name not in own or weight.shape != own[name].shape or not _is_finite(weight):
-            raise DragomanError(
-                f"{path}: the tensor {name} is missing, damaged, or of another model; copy the model again, or take an "
-                "earlier one"
-            )
+        fits = weight is not None and name in own and weight.shape == own[name].shape and weight.is_floating_point()
+        if weight is None or not fits or not weight.float().isfinite().all():
+            raise DragomanError(f"{path}: the tensor {name} is missing, damaged, or of another model; copy it again")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(weights[name])
-
-
-def _is_finite(weight: Tensor) -> bool:
-    return weight.is_floating_point() and bool(weight.float().isfinite().all())
 
 
 def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:

@@ -50,7 +50,6 @@ NotNegative = Annotated[int, Between(0, 10**9)]
 Rate = Annotated[float, Between(0, 0.999999)]
 LengthPenalty = Annotated[float, Between(0, 10)]
 
-
 _NOUNS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
@@ -156,10 +155,8 @@ class ModelConfig(Settings):
         require(width % heads == 0, f"d_model ({width}) must be a multiple of num_heads ({heads})")
         sines = self.positions != "learned"
         require(not sines or width % 2 == 0, f"d_model ({width}) must be even: pairs of it are a sine and a cosine")
-        require(
-            not self.share_embeddings or self.source_vocab_size == self.target_vocab_size,
-            "share_embeddings needs one joint vocabulary: set share_embeddings to false or use a joint vocabulary",
-        )
+        is_joint = self.source_vocab_size == self.target_vocab_size
+        require(is_joint or not self.share_embeddings, "share_embeddings needs one joint vocabulary")
 
     @property
     def d_k(self) -> int:
@@ -196,9 +193,8 @@ class TextConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            not self.subword_dropout or self.subwords == "bpe", "subword_dropout leaves out merges: set subwords to bpe"
-        )
+        has_merges = self.subwords == "bpe"
+        require(has_merges or not self.subword_dropout, "subword_dropout leaves out merges: set subwords to bpe")
 
 
 @dataclass(frozen=True)
@@ -361,22 +357,15 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(
-            self.optimizer.schedule not in ("linear", "cosine") or bool(self.max_steps or self.max_minutes),
-            f"the {self.optimizer.schedule} schedule ends at max_steps or max_minutes: give one of them",
-        )
-        require(
-            self.text.vocabulary == "joint" or not self.model.share_embeddings,
-            "separate vocabularies can't share embeddings: set model.share_embeddings to false",
-        )
-        require(
-            self.text.max_length < self.model.max_length,
-            f"text.max_length ({self.text.max_length}) must be below model.max_length ({self.model.max_length})",
-        )
-        require(
-            not self.from_ or os.path.realpath(self.from_) != os.path.realpath(self.out),
-            "from and out are the same folder: fine-tune into another one",
-        )
+        schedule, ends = self.optimizer.schedule, bool(self.max_steps or self.max_minutes)
+        falls = schedule in ("linear", "cosine")
+        require(ends or not falls, f"the {schedule} schedule ends at max_steps or max_minutes: give one of them")
+        shares = self.text.vocabulary == "separate" and self.model.share_embeddings
+        require(not shares, "separate vocabularies can't share embeddings: set model.share_embeddings to false")
+        own, most = self.text.max_length, self.model.max_length
+        require(own < most, f"text.max_length ({own}) must be below model.max_length ({most})")
+        same = bool(self.from_) and os.path.realpath(self.from_) == os.path.realpath(self.out)
+        require(not same, "from and out are the same folder: fine-tune into another one")
 
 
 def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import torch
 import yaml
 
 from dragoman.checkpoint import (
-    CHECKPOINTS,
     LONGEST_FACT,
     LONGEST_UNKNOWN,
     RUN_FILE,
@@ -73,9 +72,7 @@ def train(config: TrainConfig) -> int:
 
 
 def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
-    """How a run ended, and how it can continue or learn more."""
-    progress, warmup = outcome.progress, config.optimizer.warmup_steps
-    to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
+    """How a run ended, and how it can continue."""
     ending = {
         "limit": "finished",
         "patience": f"stopped early: no improvement in {config.validation.patience} validations",
@@ -84,12 +81,9 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
     names = {"bleu": "BLEU", "chrf": "chrF"}
     scores = ", ".join(f"{names.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
-    if to_raise and progress.step < warmup:
-        lines.append(
-            f"the run ended after {progress.step:,} of {warmup:,} warm-up steps, before the learning rate reached its "
-            f"peak: raise {' and '.join(to_raise)}, or start again with --restart and a lower --optimizer.warmup-steps"
-        )
-    elif outcome.reason == "already finished":
+    if outcome.reason == "already finished":
+        progress = outcome.progress
+        to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
         to_raise += ["--validation.patience"] if progress.out_of_patience(config) else []
         lines.append(f"to continue, raise {' and '.join(to_raise)}")
     return lines
@@ -107,10 +101,7 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
             if config.restart:  # only now, so that a run that can't start removes nothing
                 remove_run(out, locate_texts(config))
             if not resumes and (out / WEIGHTS_FILE).exists():
-                raise DragomanError(
-                    f"{out}: contains a model, but no state to resume from ({CHECKPOINTS} is missing or empty); choose "
-                    f"another --out, or start again with --restart"
-                )
+                raise DragomanError(f"{out}: a model without a saved state; choose another --out, or pass --restart")
             if not (out / RUN_FILE).exists():  # which marks the folder as a run's from its beginning
                 write_atomically(out / RUN_FILE, _as_yaml(config))
         vocabulary = parent.vocabulary if parent else None
@@ -166,16 +157,12 @@ def _load_parent(config: TrainConfig) -> ModelFolder | None:
     if not config.from_:
         return None
     parent = ModelFolder.load(config.from_)
-    direction = parent.direction
-    if (direction.source, direction.target) != (config.source, config.target):
-        raise DragomanError(
-            f"{config.from_}: translates {direction.source} to {direction.target}, not {config.source} to "
-            f"{config.target}; fine-tuning keeps the languages"
-        )
+    own = parent.direction
+    if (own.source, own.target) != (config.source, config.target):
+        raise DragomanError(f"{config.from_}: translates {own.source} to {own.target}; fine-tuning keeps the languages")
     if changes := differences(parent.model.config.shape(), config.model.shape(), _VOCABULARY_SIZES):
-        raise DragomanError(
-            f"{config.from_}: fine-tuning keeps the model's shape ({'; '.join(changes)}): leave these settings out"
-        )
+        settings = "; ".join(changes)
+        raise DragomanError(f"{config.from_}: fine-tuning keeps its shape ({settings}): leave these settings out")
     return parent
 
 

@@ -42,10 +42,8 @@ _LINES_AT_ONCE = 2000
 def translate(config: TranslateConfig) -> int:
     """Translate a file or stdin to stdout, flushing as lines come; returns the exit code."""
     if config.file != "-" and not Path(config.file).exists():
-        raise DragomanError(
-            f"{config.file}: no such file; to translate a sentence: "
-            f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
-        )
+        command = f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
+        raise DragomanError(f"{config.file}: no such file; to translate a sentence: {command}")
     translator = open_translator(config)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
@@ -79,10 +77,8 @@ def say_truncated(name: str, translations: Sequence[Translation], first_line: in
     """Name the lines of which the end was not translated."""
     for number, translation in enumerate(translations, start=first_line):
         if translation.left_out:
-            say(
-                f"{name}, line {number:,}: too long for the model; its last {translation.left_out:,} characters are "
-                f"not translated (--long split translates all)"
-            )
+            rest = f"its last {translation.left_out:,} characters are not translated (--long split translates all)"
+            say(f"{name}, line {number:,}: too long for the model; {rest}")
 
 
 def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:
@@ -214,9 +210,7 @@ def average(config: AverageConfig) -> int:
     folder = Path(config.folder)
     checkpoints = learned_checkpoints(folder)[-config.last :]
     if not checkpoints:
-        raise DragomanError(
-            f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a training run that has validated its model"
-        )
+        raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a run that has validated once")
     refuse_folder_for_average(Path(config.out))
     loaded = ModelFolder.load(folder)
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])

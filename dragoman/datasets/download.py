@@ -147,9 +147,7 @@ def _from_source(name: str, source: Source, out: Path, mirror: str) -> None:
             _extract(path, file, out)
         except _BROKEN as error:
             path.unlink()
-            raise DragomanError(
-                f"{path}: not the archive that it should be ({error}); try again, or {_ELSEWHERE}"
-            ) from None
+            raise DragomanError(f"{path}: a damaged or wrong archive ({error}); try again, or {_ELSEWHERE}") from None
     for test_set, direction in source.tests:
         _from_sacrebleu(f"{test_set}:{direction}", out)
     write_atomically(out / f"{name}.txt", f"{about}\n".encode())

@@ -42,13 +42,8 @@ def learning_rates(figure: Figure) -> None:
     for config, look in zip(SCHEDULES, style.SERIES, strict=True):
         _rates(right, config, 512, config.schedule, look)
     for ax, title, heading in ((left, "the paper’s schedule", "d_model; warm-up"), (right, "all schedules", "")):
-        ax.set(
-            xlim=(0, STEPS / 1000),
-            ylim=(0, None),
-            xlabel="step (thousands)",
-            ylabel="learning rate (10⁻³)",
-            title=title,
-        )
+        ax.set(xlim=(0, STEPS / 1000), ylim=(0, None), title=title)
+        ax.set(xlabel="step (thousands)", ylabel="learning rate (10⁻³)")
         ax.legend(title=heading, **style.BESIDE)
 
 

@@ -55,9 +55,7 @@ class Engine:
             rules: list[Rule] = [*more_rules, NEVER_WRITTEN, MinLength(config.min_length)]
             found = search(step, start, limits, config, rules, self.device)
         if not all(found):
-            raise DragomanError(
-                "the model computes NaN for a line: its weights are damaged or too large; take another checkpoint"
-            )
+            raise DragomanError("the model computes NaN: its weights are damaged or too large; take another checkpoint")
         return found
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:

@@ -44,7 +44,7 @@ def inspect(
     """
     config = config or SearchConfig()
     engine, layer = translator.torch_engine, translator.aligning_layer(layer)
-    direction, subwords = translator.folder.direction, translator.vocabulary.target
+    direction, subwords = translator.direction, translator.vocabulary.target
     (source,) = translator.source.encode([sentence], ["the sentence"])
     if len(source) == 1:
         raise DragomanError("the sentence is empty: there is nothing to inspect")
@@ -89,7 +89,7 @@ def _forced_pass(
         queries = source if block.startswith("encoder.") else target
         keys = target if block.startswith("decoder.") and block.endswith(".self_attention") else source
         maps[block] = weights[0, :, : len(queries), : len(keys)].float().cpu()  # (H, T, S)
-    vocabulary, direction = translator.vocabulary, translator.folder.direction
+    vocabulary, direction = translator.vocabulary, translator.direction
     source_words, source_texts = split_into_words(source, vocabulary.source, unit_of(direction.source))
     target_words, target_texts = split_into_words(target, vocabulary.target, unit_of(direction.target))
     return {

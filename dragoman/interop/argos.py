@@ -7,7 +7,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.checkpoint import ModelFolder, imported_from
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import DragomanError
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import JOINT_FILE
@@ -32,11 +32,7 @@ class Package:
 def plan_package(loaded: ModelFolder, version: str, file: str = "") -> Package:
     """The package of a model with a joint vocabulary; its file has Argos's own name unless another one is given."""
     if not loaded.vocabulary.joint:
-        other_way = "" if imported_from(loaded.direction.facts) else ", or train with --text.vocabulary joint"
-        raise DragomanError(
-            "an Argos package has one subword model for both languages, this model has one for each: export it with "
-            f"--to ctranslate2{other_way}"
-        )
+        raise DragomanError("an Argos package needs one subword model for both languages: use --to ctranslate2")
     source, target = _argos_code(loaded.direction.source), _argos_code(loaded.direction.target)
     name = f"translate-{source}_{target}-{version.replace('.', '_')}"
     return Package(name, file or f"{name}{PACKAGE_SUFFIX}", version, source, target)

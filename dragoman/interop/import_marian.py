@@ -57,7 +57,9 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> ImportedMod
     settings = _read_json(folder / "config.json")
     _require_marian(folder, settings)
     names = ["vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"]
-    tensors = _read_tensors(folder)
+    if not (path := folder / WEIGHTS_FILE).is_file():
+        raise DragomanError(f"{path}: no such file (pickled weights, which may be programs, are not read); {_CURE}")
+    tensors = {name: tensor.float() for name, tensor in read_weights(path).items()}
     direction = _direction(folder, source, target)
     try:
         numberings = [_number(_read_json(folder / name), settings) for name in names]
@@ -87,13 +89,6 @@ def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
         raise DragomanError(f"{folder}: its activation is {activation}; known are {', '.join(_ACTIVATIONS)}")
     if unsafe := [name for name in _LOADS_MORE if settings.get(name) not in (None, "eager", "sdpa")]:
         raise DragomanError(f"{folder}: its config.json has {unsafe[0]}; {_CURE}")
-
-
-def _read_tensors(folder: Path) -> Weights:
-    path = folder / WEIGHTS_FILE
-    if path.is_file():
-        return {name: tensor.float() for name, tensor in read_weights(path).items()}
-    raise DragomanError(f"{path}: no such file (pickled weights, which could run any program, are not read); {_CURE}")
 
 
 def _direction(folder: Path, source: str, target: str) -> Direction:

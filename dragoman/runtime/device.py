@@ -29,23 +29,15 @@ def choose_device(name: str) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).partition("\n")[0]
-        raise DragomanError(
-            f"device {name!r} is not available here ({reason}); use auto, cpu, cuda, cuda:N or mps"
-        ) from None
+        raise DragomanError(f"device {name!r} is unavailable ({reason}): use auto, cpu, cuda, cuda:N or mps") from None
     return device
 
 
 def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, before: object = None) -> bool:
     """Whether to compute matrix products in bf16; auto asks the hardware.
 
-    In bf16 the rounding of a sentence depends on its batch: 1 or 2 translations in 100 change with the size of batches
-    or the number of workers.
-
-    Args:
-        precision: the setting.
-        device: where to compute.
-        before: what describe_precision returned when the run began; on the same kind of device auto keeps to it,
-            because another measurement might choose differently.
+    before is what describe_precision returned when the run began. On the same kind of device auto keeps to it, because
+    another measurement might choose differently.
     """
     if precision != "auto":
         return precision == "bf16"

@@ -92,10 +92,7 @@ class Corpus:
         usual = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
         numbers = sum(row[0].strip().isdecimal() for row in rows)
         if usual > 2 and len(rows) >= 20 and numbers >= 0.95 * len(rows):  # one line of headings, perhaps
-            raise DragomanError(
-                f"{path}: the first column holds numbers only; the first two must be source and target: keep those, "
-                f"for example with cut -f 2,4"
-            )
+            raise DragomanError(f"{path}: the first column holds numbers only; keep source and target (cut -f 2,4)")
         enclosed = [number for number, line in enumerate(first, start=1) if line and _ENCLOSED_ROW.fullmatch(line)]
         all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
@@ -187,9 +184,8 @@ def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
         with io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield from _decode(file, str(path), on_problem)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DragomanError(
-            f"{path}: damaged gzip file ({error}); get the file again, or rename it without .gz if it is not compressed"
-        ) from None
+        cure = "get the file again, or rename it without .gz if it is not compressed"
+        raise DragomanError(f"{path}: damaged gzip file ({error}); {cure}") from None
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
 

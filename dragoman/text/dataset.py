@@ -111,10 +111,8 @@ def build_store(
     try:
         report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress)
         if not report.pairs:
-            raise DragomanError(
-                f"{name}: no sentence pair is left of {report.empty + report.too_long:,}: {report.empty:,} have an "
-                f"empty side and {report.too_long:,} are longer than {max_length} subwords"
-            )
+            reasons = f"{report.empty:,} have an empty side and {report.too_long:,} more than {max_length} subwords"
+            raise DragomanError(f"{name}: no sentence pair is left: {reasons}")
         described = asdict(report) | {"cleaned": cleaned or {}}
         made = {"dtype": dtype.name, "report": described, "checksums": _checksums(partial)}
         (partial / "store.json").write_text(json.dumps(made))

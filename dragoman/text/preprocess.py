@@ -126,10 +126,8 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     sample, count = sample_pairs(_training_pairs(config, cleaning, held_out), sample_size, config.seed)
     if not config.valid:
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):
-            raise DragomanError(
-                f"{', '.join(config.train)}: too few distinct sentences to hold some out: give a validation text "
-                f"(--valid)"
-            )
+            name = ", ".join(config.train)
+            raise DragomanError(f"{name}: too few distinct sentences to hold some out: give --valid a text")
         (prefix,) = _validation_texts(config)
         for language, side in zip((config.source, config.target), zip(*held_out, strict=True), strict=True):
             write_atomically(Path(f"{prefix}.{language}"), "".join(f"{line}\n" for line in side).encode())

@@ -49,11 +49,9 @@ class Processes:
         """The device of this process: of several GPUs, the one with its number."""
         if self.size == 1 or chosen.type != "cuda":
             return chosen
-        if self.local_rank >= torch.cuda.device_count():
-            raise DragomanError(
-                f"process {self.rank} has no GPU, because this machine has only {torch.cuda.device_count()}: start "
-                f"that many processes (torchrun --nproc-per-node), or pass --device cpu"
-            )
+        if self.local_rank >= (count := torch.cuda.device_count()):
+            cure = "start that many processes (torchrun --nproc-per-node), or pass --device cpu"
+            raise DragomanError(f"process {self.rank} has no GPU, because this machine has only {count}: {cure}")
         return torch.device("cuda", self.local_rank)
 
     def shard(self, items: Sequence[_Item]) -> list[_Item]:

@@ -166,10 +166,8 @@ def resume_progress(
     so if the schedule falls towards the end of the run.
     """
     if state["identity"] != identity:
-        raise DragomanError(
-            f"{config.out}: contains a run with another model shape or other subwords; choose another --out, or start "
-            f"again with --restart"
-        )
+        cure = "choose another --out, or start again with --restart"
+        raise DragomanError(f"{config.out}: contains a run with another model shape or other subwords; {cure}")
     before, now, progress = state["settings"], asdict(config), Progress(**state["progress"])
     changes = differences(before, now, [*_LIMITS, *_WITHOUT_EFFECT])
     if state["text"] != text:

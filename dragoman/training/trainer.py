@@ -154,7 +154,7 @@ class Trainer:
             progress.losses.append(loss)
             progress.norms.append(norm)
         else:
-            self._skip_step(loss, norm)
+            self._skip_step()
         progress.tokens += step.num_tokens
         values = {"loss": loss, "lr": rate, "grad_norm": norm}
         self._show(values, step.num_tokens / max(time.monotonic() - started, 1e-6))  # some clocks tick slowly
@@ -168,7 +168,7 @@ class Trainer:
         self._signal = SIGTERM if terminated else SIGINT if interrupted else 0
         return sums
 
-    def _skip_step(self, loss: float, norm: float) -> None:
+    def _skip_step(self) -> None:
         self.stepper.drop_gradients()
         progress = self.progress
         progress.skipped += 1
@@ -176,11 +176,8 @@ class Trainer:
         progress.skipped_since += 1
         if progress.skipped_in_a_row >= _MOST_SKIPPED:
             option = "lr-scale" if self.config.optimizer.schedule == "paper" else "peak-lr"
-            raise DragomanError(
-                f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row (step "
-                f"{progress.step:,}: loss {loss:.1f}, gradient {norm:.1f}): start again with --restart and a lower "
-                f"--optimizer.{option}, or with more --optimizer.warmup-steps"
-            )
+            cure = f"start again with --restart and a lower --optimizer.{option}, or more --optimizer.warmup-steps"
+            raise DragomanError(f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row: {cure}")
 
     def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
         progress, done = self.progress, self.progress.done(self.config)
@@ -323,10 +320,8 @@ class Trainer:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise
-            raise DragomanError(
-                f"{self.out}: contains a run of another version of Dragoman; choose another --out, or start again with "
-                f"--restart"
-            ) from None
+            cure = "choose another --out, or start again with --restart"
+            raise DragomanError(f"{self.out}: contains a run of another version of Dragoman; {cure}") from None
         if (self.out / WEIGHTS_FILE).exists():
             ModelFolder.load(self.out)  # a damaged model is refused, so that the user can save what is left
         elif self.progress.validated >= 0:

@@ -71,15 +71,6 @@ def test_the_workers_know_the_packages_constants() -> None:
     assert defaults.label_smoothing == batches.LABEL_SMOOTHING
 
 
-def test_a_file_of_batches_holds_what_was_written(tmp_path: Path) -> None:
-    batches.write_batches(tmp_path / "some.npz", [example(), example()])
-    read = batches.read_batches(tmp_path / "some.npz")
-    assert len(read) == 2
-    for name in ("source", "target_input", "target_output"):
-        assert (getattr(read[1], name) == getattr(example(), name)).all()
-    assert read[0].num_tokens == 7
-
-
 def test_batches_come_from_the_whole_range_of_lengths(tmp_path: Path) -> None:
     for part, count in (("train", 400), ("val", 4)):
         for side, language in enumerate(("en", "de")):
@@ -161,19 +152,6 @@ def test_a_step_of_plain_pytorch_learns() -> None:
     assert answers[0]["seconds"] > 0
 
 
-def test_sorted_batches_give_the_results_in_order() -> None:
-    sizes: list[int] = []
-
-    def translate(some: list[list[int]]) -> list[list[int]]:
-        sizes.append(len(some))
-        assert [len(ids) for ids in some] == sorted((len(ids) for ids in some), reverse=True)
-        return [[*ids, 1] for ids in some]
-
-    sources = [[number] * (number % 5 + 1) for number in range(7)]
-    assert sessions.in_sorted_batches(translate, sources, 3) == [[*ids, 1] for ids in sources]
-    assert sizes == [3, 3, 1]
-
-
 def settings(folder: Path, **changes: object) -> Settings:
     options = speed.parse([str(folder), "--work", str(folder), "--model", str(folder / "model"), "--threads", "2"])
     found = speed.settings_from(options)
@@ -229,17 +207,3 @@ def check_translations(translator: Translator, plain: Path, prepare_peer: object
     for beam in (1, 4):
         found = translator.translate(sources, SearchConfig(beam=beam, length_penalty=0.0, batch_tokens=1))
         assert session.measure({"beam": beam, "each": True})["lines"] == [t.text for t in found]
-
-
-def test_marians_logits_are_the_same() -> None:
-    pytest.importorskip("transformers")
-    from peers import marian
-
-    model, arrays = random_model(), example()
-    peer = marian.MarianMTModel(marian.marian_config(SHAPE)).eval()
-    peer.load_state_dict(convert.to_marian(plain_weights(model)))
-    source, target_input = torch.from_numpy(arrays.source), torch.from_numpy(arrays.target_input)
-    real = torch.from_numpy(arrays.target_output) != PAD
-    logits = peer(source, attention_mask=source != PAD, decoder_input_ids=target_input).logits
-    torch.testing.assert_close(logits[real], model(source, target_input)[real], rtol=1e-4, atol=1e-4)
-    assert sum(p.numel() for p in peer.parameters() if p.requires_grad) == model.num_parameters

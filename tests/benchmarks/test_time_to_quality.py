@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -99,15 +98,6 @@ def test_the_peers_get_the_run_of_the_command_line() -> None:
     assert (optimizer.clip_norm, optimizer.label_smoothing) == (batches.CLIP_NORM, batches.LABEL_SMOOTHING)
     assert optimizer.weight_decay == 0.0, "the peers' Adam has none"
     assert config.seed == learning.SEED
-
-
-@pytest.mark.parametrize("steps", [6, 900, 1300])
-def test_learning_rates_rise_and_fall_to_zero(steps: int) -> None:
-    rates = learning_rates(run_config(Path("DATA"), Path("OUT"), steps))
-    assert len(rates) == steps
-    expected = [0.002 * min(1.0, step / 400) * (1 - step / steps) for step in range(1, steps + 1)]
-    assert rates == pytest.approx(expected, rel=1e-9, abs=1e-15)
-    assert rates[-1] == 0.0
 
 
 def prepared(folder: Path, steps: int) -> tuple[TrainConfig, PreparedText]:

@@ -71,14 +71,6 @@ def test_weights_are_saved_in_float32(tmp_path: Path) -> None:
     assert weight.tolist() == [1.5, -2.0]
 
 
-def test_new_facts_are_added_to_the_known_ones(saved: Path) -> None:
-    folder = ModelFolder.load(saved).with_facts({"steps": 13, "bleu": 30.5})
-    assert folder.direction.facts == {"steps": 13, "note": "größer", "bleu": 30.5}
-    folder.save(saved)
-    assert ModelFolder.load(saved).direction.facts == folder.direction.facts
-    assert "30.5" in (saved / "README.md").read_text(encoding="utf-8")
-
-
 def test_saving_removes_the_subword_model_of_an_earlier_model(saved: Path) -> None:
     other = model_folder("separate")
     other.save(saved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import tempfile
@@ -48,31 +47,6 @@ def test_bytes_that_are_not_utf8_are_told_and_passed_over(clean: list[Pair], tmp
     assert diagnosis.findings[0].examples[0].remark == "byte 2 is 0xE9"
     assert diagnosis.findings[0].examples[0].texts == ()
     assert not diagnosis.usable
-
-
-def test_rows_that_are_no_pairs(clean: list[Pair], tmp_path: Path) -> None:
-    rows = [f"{s}\t{t}\tCC-BY" for s, t in clean]
-    rows[10], rows[20], rows[30] = "no tab here", rows[20] + "\tmore", "\t".join(clean[30])
-    (tmp_path / "train.tsv").write_text("".join(row + "\n" for row in rows))
-    diagnosis = examine(str(tmp_path / "train.tsv"))
-    assert {f.reason: (f.count, [e.line for e in f.examples]) for f in diagnosis.findings} == {
-        "row without a tab": (1, [11]), "odd number of columns": (2, [21, 31]),
-    }  # fmt: skip
-    assert not diagnosis.usable
-    objects = [json.dumps({"translation": {"en": s, "fr": t}}) for s, t in clean]
-    objects[5], objects[6] = '{"translation": {"en": "a"}}', '{"translation": {"en": "\\ud800", "fr": "b"}}'
-    (tmp_path / "train.jsonl").write_text("\n".join(objects))
-    finding = only(examine(str(tmp_path / "train.jsonl")))
-    assert (finding.reason, [e.line for e in finding.examples]) == ("unreadable JSON", [6, 7])
-
-
-def test_a_spreadsheet_s_quoting_is_told(clean: list[Pair], tmp_path: Path) -> None:
-    pairs = replaced(clean, (11, (f'She said: "{clean[11][0]}"', clean[11][1])))
-    with (tmp_path / "train.tsv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, "excel-tab", lineterminator="\n").writerows(pairs)
-    finding = only(examine(str(tmp_path / "train.tsv")))
-    assert (finding.reason, finding.count, finding.severity) == ("spreadsheet quoting", 1, "warning")
-    assert places(finding) == [("train.tsv", 12)]
 
 
 def test_the_form_that_json_must_have_is_told_with_the_languages(tmp_path: Path) -> None:

@@ -140,24 +140,6 @@ def test_every_output_on_a_page_is_that_of_a_snippet(page: Path) -> None:
     assert len(checked) == len(re.findall(r"^```text$", text, re.M)) > 5
 
 
-# --------------------------------------------------------------------------------------- that a difference is found
-
-
-@pytest.mark.parametrize(
-    ("page", "message"),
-    [
-        ("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", r"page.md, line 6: the page says\n    3\nbut.*\n    2"),
-        ("\n```python\nprint(1)\nprint(2)\n```\n\n```text\n1\n```\n", r"line 9: .*\n    nothing\n.*\n    2"),
-        ("```python\nprint('loss ≈ 1.5')\n```\n\n```text\nloss ≈ 1.0\n```\n", r"line 6: "),
-        ("\n\n```python\nx = 1\nnosuchname\n```\n", r"line 4: NameError"),
-    ],
-)
-def test_a_page_that_says_something_wrong_is_named_with_the_line(tmp_path: Path, page: str, message: str) -> None:
-    (tmp_path / "page.md").write_text(page, encoding="utf-8")
-    with pytest.raises((AssertionError, pytest.fail.Exception), match=message):
-        run(tmp_path / "page.md")
-
-
 # ---------------------------------------------------------------------------------------- the first translator
 
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import dragoman
-from dragoman.checkpoint import AVERAGE_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
+from dragoman.checkpoint import AVERAGE_FACT, CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT, Direction, fingerprint
 from dragoman.cli.main import main
 from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, read_evaluation
@@ -188,7 +188,9 @@ def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pyte
     run["software"] = "dragoman 0.2.0, torch 2.14.0+cu126, fp32 on cuda"
     engine["software"] = "dragoman 0.1.0, ctranslate2 4.6.0, int8_float32 on cpu"
     mean["model"][AVERAGE_FACT] = "step-1, step-2"
-    everything = (first, same, beam, text, settings, run, engine, mean)
+    changed = evaluation(8)
+    changed["model"][RUN_FACT] = {CHANGES_FACT: "max_steps was 3 and is 6"}
+    everything = (first, same, beam, text, settings, run, engine, mean, changed)
     files = [written(tmp_path / f"{n}.json", one) for n, one in enumerate(everything, start=1)]
     for other, reason in (
         (files[1], f"has the same weights as {files[0]}"),
@@ -197,6 +199,7 @@ def test_runs_of_different_systems_are_not_averaged(tmp_path: Path, capsys: pyte
         (files[4], "differ in: training settings"),
         (files[6], "differ in: engine"),
         (files[7], "differ in: number of checkpoints averaged"),
+        (files[8], "differ in: changes on the way"),
     ):
         assert main(["compare", "--system", files[0], other]) == 1
         told = capsys.readouterr().err

@@ -158,20 +158,6 @@ def test_nothing_is_lost_where_buffers_grow(steps: int, width: int) -> None:
     assert search.state.length == steps + 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-@torch.no_grad()
-def test_logits_are_right_in_searches_of_any_course(seed: int) -> None:
-    torch.manual_seed(seed)
-    search = Search(tiny(norm=("post", "pre")[seed % 2]), sources(torch.randint(1, 8, (7 + 4 * seed,)).tolist()))
-    search.generator.manual_seed(seed)
-    width = 1 + seed % 5
-    while search.sentences > 1:
-        search.step()
-        leaving = int(search.random(4, 1)) if search.random(2, 1) else 0
-        search.select(width, search.leave(min(leaving, search.sentences - 1)) if leaving else None)
-    search.step()
-
-
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("autocast", [True, False])
 @torch.no_grad()
@@ -228,9 +214,6 @@ def test_only_few_sizes_of_tensors_occur_and_none_is_larger_than_needed(start: i
         size = len(search.state.source_mask)
         assert size == min(step for step in LADDER if step >= search.sentences)
         assert (search.state.places is None) == (size == search.sentences)  # no rows to pick where all are wanted
-
-
-# ---------------------------------------------------------------------------------------------- the decoder itself
 
 
 # ---------------------------------------------------------------------------------------------- prepared products

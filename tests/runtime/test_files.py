@@ -17,7 +17,6 @@ import pytest
 from dragoman.config import ConfigError, DragomanError
 from dragoman.runtime.files import (
     make_folder,
-    not_saved,
     prepare_reports,
     remove_leftovers,
     write_atomically,
@@ -179,19 +178,6 @@ def test_a_folder_that_cannot_be_made_or_written_is_named(tmp_path: Path, monkey
         assert str(folder) in complaint(lambda folder=folder: make_folder(folder))  # type: ignore[misc]
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "read-only" in complaint(lambda: make_folder(tmp_path / "folder"))
-
-
-# ---- what is said
-
-
-def test_the_message_for_torchs_error_on_a_full_disk(tmp_path: Path) -> None:
-    error = not_saved(
-        tmp_path / "state", RuntimeError("[enforce fail at inline_container.cc:664]"), "the last is intact"
-    )
-    assert isinstance(error, DragomanError)
-    assert "enforce" not in str(error)
-    assert "the last is intact" in str(error)
-    assert "make room" in str(error)
 
 
 # ---- several files, and reports

@@ -51,13 +51,6 @@ def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig
     assert kept[0] < kept[1] == len(valid) == 8
 
 
-def test_preparing_is_deterministic(config: TrainConfig, tmp_path: Path) -> None:
-    other = replace(config, out=str(tmp_path / "other"))
-    first, second = prepare_text(config, keep_all), prepare_text(other, keep_all)
-    assert first.vocabulary.files() == second.vocabulary.files()
-    assert first.train.report == second.train.report
-
-
 def test_subwords_can_be_learnt_from_a_sample(config: TrainConfig) -> None:
     lines: list[str] = []
     text = TextConfig(vocab_size=300, sample_lines=40)

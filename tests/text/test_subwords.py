@@ -164,13 +164,6 @@ def test_a_damaged_model_is_named(model: SubwordModel) -> None:
 # ---- vocabularies of two languages
 
 
-def keep_in(folder: Path, vocabulary: Vocabulary) -> Path:
-    folder.mkdir(exist_ok=True)
-    for name, content in vocabulary.files().items():
-        (folder / name).write_bytes(content)
-    return folder
-
-
 def test_separate_vocabularies_are_learnt_from_their_own_language() -> None:
     config = TextConfig(vocab_size=320, vocabulary="separate")
     vocabulary = Vocabulary.learn((ENGLISH, GERMAN), config)
@@ -182,14 +175,15 @@ def test_separate_vocabularies_are_learnt_from_their_own_language() -> None:
 @pytest.mark.parametrize("kind", ["joint", "separate"])
 def test_a_vocabulary_read_from_its_files_is_the_same(kind: str, tmp_path: Path) -> None:
     vocabulary = Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary=kind))  # type: ignore[arg-type]
-    loaded = Vocabulary.load(keep_in(tmp_path, vocabulary))
+    vocabulary.save(tmp_path)
+    loaded = Vocabulary.load(tmp_path)
     assert loaded.joint == vocabulary.joint
     assert loaded.source.encode(ENGLISH) == vocabulary.source.encode(ENGLISH)
     assert loaded.target.encode(GERMAN) == vocabulary.target.encode(GERMAN)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    keep_in(tmp_path, Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate")))
+    Vocabulary.learn((ENGLISH, GERMAN), TextConfig(vocab_size=320, vocabulary="separate")).save(tmp_path)
     (tmp_path / "source.spm").unlink()
     with pytest.raises(DragomanError, match=r"source\.spm"):
         Vocabulary.load(tmp_path)
@@ -247,7 +241,8 @@ def test_lists_are_kept_beside_the_models(model: SubwordModel, tmp_path: Path) -
     for target, files in ((listed(model), 3), (listed(model, "a"), 4)):
         vocabulary = Vocabulary(one, target)
         assert len(vocabulary.files()) == files
-        again = Vocabulary.load(keep_in(tmp_path / str(files), vocabulary))
+        vocabulary.save(tmp_path)
+        again = Vocabulary.load(tmp_path)
         assert again.files() == vocabulary.files()
         assert again.target.encode(ENGLISH) == target.encode(ENGLISH)
         assert not again.joint
@@ -261,7 +256,7 @@ def test_a_list_begins_with_the_special_symbols_and_repeats_nothing(pieces: list
 
 @pytest.mark.parametrize("content", [b"", b"1", b"\xff"])
 def test_a_damaged_list_is_named(content: bytes, model: SubwordModel, tmp_path: Path) -> None:
-    keep_in(tmp_path, Vocabulary(listed(model), listed(model)))
+    Vocabulary(listed(model), listed(model)).save(tmp_path)
     (tmp_path / "vocabulary.json").write_bytes(content)
     with pytest.raises(DragomanError, match=r"vocabulary\.json"):
         Vocabulary.load(tmp_path)

@@ -118,9 +118,9 @@ def test_only_the_first_process_rehearses(text: Path, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--model.d-model", 32], "keeps the model's shape (d_model was 16 and is 32)"),
+        (["--model.d-model", 32], "keeps its shape (d_model was 16 and is 32)"),
         (["--model.norm", "pre"], "norm was post and is pre"),
-        (["--target", "yy", "--source", "en"], "translates en to xx, not en to yy"),
+        (["--target", "yy", "--source", "en"], "translates en to xx; fine-tuning keeps the languages"),
     ],
 )
 def test_fine_tuning_into_another_kind_of_model_is_refused(

@@ -98,16 +98,6 @@ def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
     assert "resuming after step 1" in run(text, tmp_path / "run", "--max-steps", 2).said
 
 
-def test_a_run_that_ends_within_its_warm_up_says_so(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
-    ended = run(text, tmp_path / "run", "--max-steps", 3)
-    assert ended.said.endswith(
-        "the run ended after 3 of 20 warm-up steps, before the learning rate reached its peak: raise --max-steps, "
-        "or start again with --restart and a lower --optimizer.warmup-steps\n"
-    )
-    more = ["--max-steps", 3, "--restart", "--optimizer.warmup-steps", 2]
-    assert "warm-up" not in run(text, tmp_path / "run", *more).said
-
-
 def test_a_finished_run_says_how_it_goes_on(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
     def go(*more: object) -> str:
         ended = run(text, tmp_path / "run", "--optimizer.warmup-steps", 2, "--validation.every", 2, *more)

@@ -152,9 +152,8 @@ def test_twenty_steps_out_of_bounds_end_the_run_with_everything_as_it_was(
     trainer = make(config)
     before = weights_of(trainer)
     spoil(monkeypatch, lambda step, loss, norm: (math.nan, norm))
-    with pytest.raises(DragomanError, match=r"in 20 steps in a row .* a lower --optimizer\.lr-scale") as error:
+    with pytest.raises(DragomanError, match=r"in 20 steps in a row: .* a lower --optimizer\.lr-scale"):
         trainer.run()
-    assert "step 25" in str(error.value)
     assert same(before, weights_of(trainer))
     assert (folder / "run" / "model.safetensors").read_bytes() == model
     assert list_states(folder / "run") == state
