@@ -21,15 +21,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from dragoman.config import (
-    CHECK_FILE,
-    SETTINGS_OF_ONE_CALL,
-    ConfigError,
-    DragomanError,
-    ModelConfig,
-    TrainConfig,
-    UnreadableError,
-)
+from dragoman.config import CHECK_FILE, SETTINGS_OF_ONE_CALL, ConfigError, DragomanError, ModelConfig, TrainConfig
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
@@ -169,11 +161,11 @@ class ModelFolder:
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:
-    """The model of a folder in evaluation mode; an UnreadableError if memory is too small for it."""
+    """The model of a folder in evaluation mode; a DragomanError if memory is too small for it."""
     try:
         model = Transformer(config)
     except (RuntimeError, MemoryError):
-        raise UnreadableError(f"{folder}: its {CONFIG_FILE} describes a model larger than memory") from None
+        raise DragomanError(f"{folder}: its {CONFIG_FILE} describes a model larger than memory") from None
     put_weights(model, weights, folder / WEIGHTS_FILE)
     return model.eval()
 
@@ -244,7 +236,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """Read weights, and compare them with their checksum if the file has one.
 
     Raises:
-        DragomanError: the file is missing, damaged or no safetensors file; an UnreadableError, if it may be whole.
+        DragomanError: the file is missing, damaged or no safetensors file, or memory is too small for it.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -259,7 +251,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     except (safetensors.SafetensorError, ValueError) as error:
         raise DragomanError(f"{path}: damaged or truncated ({error}); copy it again") from None
     except (OSError, RuntimeError, MemoryError) as error:  # too little memory is an error of any of these kinds
-        raise UnreadableError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
+        raise DragomanError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 def fingerprint(path: Path) -> str:

@@ -24,10 +24,6 @@ class DragomanError(Exception):
     """A failure that the user can cure: the message is one sentence naming the file, the place and the cure."""
 
 
-class UnreadableError(DragomanError):
-    """A file that can't be read now (permissions, memory, a failing disk), though it may be whole."""
-
-
 class ConfigError(DragomanError, ValueError):
     """A setting with an impossible value, or two settings that exclude each other."""
 
@@ -181,8 +177,7 @@ class TextConfig(Settings):
     character_coverage: Annotated[float, Between(0.9, 1)] = 0.9995
     """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
-    """SentencePiece's normalisation rule. identity keeps every character, except repeated spaces and those around
-    the text."""
+    """SentencePiece's normalisation rule. identity keeps all but repeated spaces and those around the text."""
     sample_lines: Positive = 1_000_000
     """Learn the subwords from at most this many lines, drawn at random from both languages."""
     max_length: Positive = 200

@@ -65,9 +65,8 @@ def read_description(folder: Path, verify: bool = False) -> Description:
 def _read(path: Path) -> Description:
     content = json.loads(path.read_text(encoding="utf-8"))
     direction = Direction(content["source"], content["target"], content["facts"])
-    return Description(
-        content.get("format", ""), direction, ModelConfig(**content["model"]), dict(content.get("checksums", {}))
-    )
+    checksums = dict(content.get("checksums", {}))
+    return Description(content.get("format", ""), direction, ModelConfig(**content["model"]), checksums)
 
 
 def files_of_earlier_result(folder: Path, loaded: ModelFolder, target: str = "") -> set[str]:

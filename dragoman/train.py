@@ -153,7 +153,6 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
 
 
 def _load_parent(config: TrainConfig) -> ModelFolder | None:
-    """The model to fine-tune, if there is to be one."""
     if not config.from_:
         return None
     parent = ModelFolder.load(config.from_)

@@ -52,15 +52,13 @@ def check(config: CheckConfig) -> int:
     prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
     report = NowAndThen(say)
 
-    def progress(done: int, total: int) -> None:
+    def tell(done: int, total: int) -> None:
         report(f"examined {done:,} of {total:,} pairs" if total else f"counted {done:,} pairs")
 
-    diagnosis = examine_text(
-        config.train, config.source, config.target, config.valid, config.test, config.examples, progress
-    )
+    found = examine_text(config.train, config.source, config.target, config.valid, config.test, config.examples, tell)
     if config.json:
-        content = json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1) + "\n"
+        content = json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(Path(config.json), content.encode())
         say(f"wrote {config.json}")
-    print(diagnosis.describe(shutil.get_terminal_size().columns))
-    return int(any(finding.severity == "error" for finding in diagnosis.findings))
+    print(found.describe(shutil.get_terminal_size().columns))
+    return int(any(finding.severity == "error" for finding in found.findings))

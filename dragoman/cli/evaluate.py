@@ -37,13 +37,11 @@ def evaluate(config: EvaluateConfig) -> int:
     if not config.tokenized and looks_tokenized(references):
         say(f"{name}: looks tokenised; sacreBLEU expects raw text (--tokenized scores the tokens as they are)")
     scores = all_scores(translations, references, direction.target, config.tokenized)
-    evaluation = describe_evaluation(
-        asdict(config), direction, pairs, translations, scores, translator.engine.computing
-    )
+    result = describe_evaluation(asdict(config), direction, pairs, translations, scores, translator.engine.computing)
     if config.json:
-        write_atomically(Path(config.json), json.dumps(evaluation, ensure_ascii=False, indent=1).encode())
+        write_atomically(Path(config.json), json.dumps(result, ensure_ascii=False, indent=1).encode())
     if config.markdown:
-        write_atomically(Path(config.markdown), as_table(evaluation).encode())
+        write_atomically(Path(config.markdown), as_table(result).encode())
     for metric in METRICS:  # last: whoever reads them may be gone
         if metric in scores:
             print(f"{METRICS[metric]} {scores[metric]:.2f}  {scores[f'{metric}_signature']}")

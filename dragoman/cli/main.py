@@ -79,7 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, *words: str) -> int:
-    """Run a verb with the words that follow it; returns the exit code."""
     if name not in VERBS:
         raise ConfigError(f"unknown verb {name!r}{nearest(name, VERBS)}; see dragoman --help")
     verb = VERBS[name]

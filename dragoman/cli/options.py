@@ -24,8 +24,7 @@ class TranslatorConfig(SearchConfig):
     """Inference engine; auto picks it from the folder type. A folder exported for CTranslate2 computes in the precision
     it was stored in, or in float32 on processors without it, whatever --precision says."""
     workers: NotNegative = 0
-    """Processes that translate at the same time on a CPU, at most one per core; 0 takes as many as PyTorch has
-    threads."""
+    """Processes that translate at the same time on a CPU, at most one per core; 0: as many as PyTorch has threads."""
 
 
 @dataclass(frozen=True, kw_only=True)

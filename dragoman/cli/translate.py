@@ -161,18 +161,16 @@ def _formatted(
         yield _format(number, candidates, [next(alignments, None) for _ in candidates], config)
 
 
-def _format(
-    number: int, candidates: list[Translation], alignments: Sequence[Alignment | None], config: TranslateConfig
-) -> str:
+def _format(number: int, found: list[Translation], links: list[Alignment | None], config: TranslateConfig) -> str:
     if config.format == "json":
-        best, *others = map(_as_json, candidates, alignments)
+        best, *others = map(_as_json, found, links)
         return json.dumps(best | ({"alternatives": others} if config.n_best > 1 else {}), ensure_ascii=False)
-    lines = [candidate.text for candidate in candidates]
+    lines = [candidate.text for candidate in found]
     if config.format == "moses" or config.n_best > 1:
-        lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in candidates]
+        lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in found]
     return "\n".join(
         line if alignment is None else f"{line} ||| {alignment.pharaoh()}"
-        for line, alignment in zip(lines, alignments, strict=True)
+        for line, alignment in zip(lines, links, strict=True)
     )
 
 

@@ -38,6 +38,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of training pairs checked and their number in all, which is 0 while they are counted."""
 
 Flags = NDArray[np.uint16]
+Hashes = dict[str, Keys]
 
 _REVERSED = "text the wrong way round"
 _MIN_CHARACTERS = 25  # on both sides, for a pair to count when most of a corpus may be the wrong way round
@@ -179,9 +180,7 @@ class _Part:
 class _Text:
     """The training, validation or test text."""
 
-    def __init__(
-        self, name: str, corpora: Sequence[Corpus], examples: int, progress: Progress = lambda done, total: None
-    ) -> None:
+    def __init__(self, name: str, corpora: Sequence[Corpus], examples: int, progress: Progress) -> None:
         """Read it for the first time."""
         self._name, self._examples, self._tally = name, examples, Tally(name, examples)
         self.parts = [_Part(corpus, self._tally) for corpus in corpora]
@@ -211,9 +210,7 @@ class _Text:
         """Return what has been found."""
         return [replace(finding, pairs=self.pairs) for finding in self._tally.values() if finding.count]
 
-    def check(
-        self, usual: Usual, held_out: dict[str, dict[str, Keys]], progress: Progress = lambda done, total: None
-    ) -> Flags:
+    def check(self, usual: Usual, held_out: dict[str, Hashes], progress: Progress = lambda done, total: None) -> Flags:
         """Look at every pair, given the hashes of the texts that this one must not contain; returns the flags."""
         training = self._name == "training"
         kinds = _LEAKS if training else {"also in validation text": "pairs"}
@@ -279,9 +276,8 @@ class _Text:
     def _note_repeats(self, hashes: NDArray[np.uint64], flags: Flags) -> None:
         """Note and flag the pairs that occurred before, but as near duplicates only those that are not equal."""
         shown: list[tuple[str, int, int, str]] = []
-        for kind, words, keys in zip(
-            ("duplicate pair", "near-duplicate pair"), ("same as", "like"), hashes, strict=True
-        ):
+        kinds = {"duplicate pair": "same as", "near-duplicate pair": "like"}
+        for (kind, words), keys in zip(kinds.items(), hashes, strict=True):
             later = find_repeats(keys)
             later = later[(flags[later] & np.uint16(Flag.DUPLICATE)) == 0]
             flags[later] |= np.uint16(ISSUES[kind].flag or 0)
@@ -304,9 +300,7 @@ class _Text:
         return found
 
 
-def _find_leaks(
-    keys: dict[str, Keys], held_out: dict[str, dict[str, Keys]], kinds: dict[str, str]
-) -> Iterator[Sighting]:
+def _find_leaks(keys: Hashes, held_out: dict[str, Hashes], kinds: dict[str, str]) -> Iterator[Sighting]:
     """Find the pairs that are also in other texts; each counts once, by how much of it is."""
     found: set[int] = set()
     for kind, name in kinds.items():

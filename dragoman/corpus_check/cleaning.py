@@ -45,10 +45,9 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
     left_out = (diagnosis.flags & np.uint16(sum(chosen))) != 0
     if left_out.all():
         parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        raise DragomanError(
-            f"{', '.join(config.train)}: cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts}); give other "
-            f"text, for --valid or --test if it is the same there, or less --clean"
-        )
+        cure = "give other text, for --valid or --test if it is the same there, or less --clean"
+        nothing = f"cleaning leaves nothing of {diagnosis.pairs:,} pairs ({parts})"
+        raise DragomanError(f"{', '.join(config.train)}: {nothing}; {cure}")
     return Cleaning(left_out, left_out | ((diagnosis.flags & np.uint16(_NEVER_HELD_OUT)) != 0), reasons)
 
 

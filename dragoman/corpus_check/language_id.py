@@ -102,9 +102,8 @@ class Profile:
     def __init__(self, code: str, side: Side) -> None:
         self.code, letters = base_code(code), script_table()[side.codes]
         counts = np.bincount(letters, minlength=len(SCRIPTS) + 1)[1:]
-        frequent = (
-            np.flatnonzero(20 * counts >= counts.sum()).tolist() if counts.sum() >= _ENOUGH_SCRIPT_LETTERS else []
-        )
+        enough = counts.sum() >= _ENOUGH_SCRIPT_LETTERS
+        frequent = np.flatnonzero(20 * counts >= counts.sum()).tolist() if enough else []
         self.scripts = frozenset(SCRIPTS[number] for number in frequent)
         """Those of a twentieth of the letters; none if there are too few letters."""
         rows = np.flatnonzero(side.sums(letters > 0) >= ENOUGH_LETTERS)

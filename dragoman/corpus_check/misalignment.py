@@ -75,10 +75,8 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
 def _correlate(source: Floats, target: Floats, starts: Starts) -> tuple[Floats, Floats]:
     """How the sides correlate in each window, in Fisher's z, and the smaller of their standard deviations."""
     sizes = np.diff(starts, append=len(source))
-    means = [np.add.reduceat(side, starts) / sizes for side in (source, target)]
-    centred = [
-        side - np.repeat(mean.astype(np.float32), sizes) for side, mean in zip((source, target), means, strict=True)
-    ]
+    means = [(np.add.reduceat(side, starts) / sizes).astype(np.float32) for side in (source, target)]
+    centred = [side - np.repeat(mean, sizes) for side, mean in zip((source, target), means, strict=True)]
     variances = np.stack([np.add.reduceat(side * side, starts) / sizes for side in centred])
     scale = np.sqrt(variances.prod(axis=0))
     covariance = np.add.reduceat(centred[0] * centred[1], starts) / sizes

@@ -68,10 +68,8 @@ class Source:
     """Validation and test text that sacreBLEU fetches: name of its test set, and direction."""
 
 
-_REGISTRY = yaml.safe_load(Path(__file__).with_name("registry.yaml").read_text(encoding="utf-8"))
-SOURCES = {
-    name: Source(**text | {"files": [File(**file) for file in text["files"]]}) for name, text in _REGISTRY.items()
-}
+_TEXTS = yaml.safe_load(Path(__file__).with_name("registry.yaml").read_text(encoding="utf-8"))
+SOURCES = {name: Source(**text | {"files": [File(**file) for file in text["files"]]}) for name, text in _TEXTS.items()}
 """The texts of registry.yaml by name."""
 
 
@@ -117,9 +115,8 @@ def _receive(url: str, file: IO[bytes]) -> None:
         request = urllib.request.Request(url, headers={"User-Agent": "dragoman", "Accept-Encoding": "identity"})
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
             total = int(response.headers.get("Content-Length") or 0)
-            with wrap_file(
-                response, total, console=console, transient=True, disable=not (total and console.is_terminal)
-            ) as content:
+            hidden = not (total and console.is_terminal)
+            with wrap_file(response, total, console=console, transient=True, disable=hidden) as content:
                 shutil.copyfileobj(content, file, 1 << 18)
         if file.tell() < total:
             raise DragomanError(f"{url}: the connection ended after {file.tell():,} of {total:,} bytes; try again")

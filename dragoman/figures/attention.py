@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 from rich.cells import cell_len
-from torch import Tensor
 
 from dragoman.figures import style
 from dragoman.inspection.record import Inspection
@@ -25,9 +24,7 @@ _BAR = 0.8  # inches: width of the colour bar and its label
 
 
 @style.styled()
-def attention_heads(
-    weights: Tensor | ArrayLike, queries: Sequence[str], keys: Sequence[str], title: str = ""
-) -> Figure:
+def attention_heads(weights: ArrayLike, queries: Sequence[str], keys: Sequence[str], title: str = "") -> Figure:
     """The maps of all heads of one block, on one scale: weights (H, T, S) with T and S labels of any language."""
     table = style.as_array(weights)
     heads, (side, foot) = len(table), _margins(queries, keys)
@@ -144,12 +141,10 @@ def _labels(inspection: Inspection, block: str) -> tuple[list[str], list[str]]:
     return steps_of(inspection), source if block.endswith(".cross_attention") else inspection.labels(inspection.inputs)
 
 
-def _labelled_map(
-    ax: Axes, weights: style.Array, queries: Sequence[str], keys: Sequence[str], highest: float
-) -> AxesImage:
+def _labelled_map(ax: Axes, weights: style.Array, queries: Sequence[str], keys: Sequence[str], top: float) -> AxesImage:
     if weights.shape != (len(queries), len(keys)):
         raise ValueError(f"{len(queries)} queries and {len(keys)} keys do not label weights of shape {weights.shape}")
-    image = _image(ax, weights, highest)
+    image = _image(ax, weights, top)
     style.write_ticks(ax, keys, queries, _upright(keys))
     return image
 

@@ -6,8 +6,6 @@ Shapes: B batch, T query length, S key length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from matplotlib.axes import Axes
@@ -150,9 +148,7 @@ def decoding_steps(figure: Figure) -> None:
     ax.legend(handles=_LEGEND, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2)
 
 
-def _mask_cells(
-    ax: Axes, mask: Tensor, texts: Sequence[Sequence[str]] | None = None, size: float = style.SMALL
-) -> None:
+def _mask_cells(ax: Axes, mask: Tensor, texts: list[list[str]] | None = None, size: float = style.SMALL) -> None:
     """Draw a mask (T, S)."""
     visible = mask.numpy()
     colours = ListedColormap([style.PALE, style.BLUE])

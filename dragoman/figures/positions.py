@@ -93,11 +93,9 @@ def encoding_map(figure: Figure) -> None:
 def _image(ax: Axes, table: style.Array, first: int = 0) -> AxesImage:
     """Draw rows and columns of the table, beginning with dimension `first`."""
     rows, columns = table.shape
-    borders = (first - 0.5, first + columns - 0.5, rows - 0.5, -0.5)
+    edges = (first - 0.5, first + columns - 0.5, rows - 0.5, -0.5)
     ax.set(xlabel="dimension", ylabel="position")
-    return ax.imshow(
-        table, cmap=style.WAVES, vmin=-1, vmax=1, extent=borders, aspect="auto", interpolation="antialiased"
-    )
+    return ax.imshow(table, cmap=style.WAVES, vmin=-1, vmax=1, extent=edges, aspect="auto", interpolation="antialiased")
 
 
 @style.picture("encoding-table", style.FULL_WIDTH, 2.4)

@@ -68,9 +68,7 @@ class CTranslate2Engine:
         limits = length_limits(sources, config, self.config.max_length)
         return [some[: config.n_best] for some in self.hypotheses(sources, config, limits)]
 
-    def hypotheses(
-        self, sources: list[list[int]], config: SearchConfig, limits: Sequence[int]
-    ) -> list[list[Hypothesis]]:
+    def hypotheses(self, sources: list[list[int]], config: SearchConfig, limits: list[int]) -> list[list[Hypothesis]]:
         """All hypotheses that CTranslate2 returns for translations of at most so many subwords each, best first.
 
         A call of CTranslate2 has one limit for all sentences and does not count the end of a translation that reaches

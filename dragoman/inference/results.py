@@ -74,9 +74,7 @@ def join_translations(found: Sequence[tuple[Segment, list[Translation]]], separa
                 log_prob=sum((part.log_prob for part in chosen), 0.0),
                 score=sum((part.score for part in chosen), 0.0),
                 subwords=[subword for part in chosen for subword in part.subwords],
-                parts=[
-                    Part(one.source, part.subwords) for one, part in zip(segments, chosen, strict=True) if one.source
-                ],
+                parts=[Part(s.source, found.subwords) for s, found in zip(segments, chosen, strict=True) if s.source],
                 left_out=sum(segment.left_out for segment in segments),
             )
         )

@@ -16,14 +16,7 @@ import torch
 
 from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
-from dragoman.inference.alignment import (
-    Alignment,
-    Unit,
-    align_sentences,
-    alignment_layer,
-    join_alignments,
-    unit_of,
-)
+from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
 from dragoman.inference.batching import Workers, in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine
@@ -210,9 +203,7 @@ class Translator:
             for source, parts in zip(sources, parts_of, strict=True)
         ]
 
-    def _align(
-        self, parts: Sequence[Part], names: Sequence[str], layer: int, units: tuple[Unit, Unit]
-    ) -> list[Alignment]:
+    def _align(self, parts: list[Part], names: list[str], layer: int, units: tuple[Unit, Unit]) -> list[Alignment]:
         """The alignment of each part by itself; names are what messages call the parts."""
         engine, sources = self.torch_engine, self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]

@@ -172,10 +172,6 @@ class Inspection:
         """Short: notebooks keep it beside the page."""
         return f"<Inspection {self.source!r} → {self.target!r}>"
 
-    def __str__(self) -> str:
-        """The sentence and its translation, on two lines."""
-        return f"{self.source}\n{self.target}"
-
 
 def readable(pieces: Sequence[str], spaced: bool = True) -> list[str]:
     """Labels for people: "▁" dropped before a word, "·" put before letters that continue one, bytes as ⟨E2⟩.

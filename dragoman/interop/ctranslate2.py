@@ -42,15 +42,14 @@ def specification(specs: Any, loaded: ModelFolder) -> Any:
     weights = {name: _array(parameter) for name, parameter in loaded.model.named_parameters()}
     layers = (config.num_encoder_layers, config.num_decoder_layers)
     activation = getattr(specs.common_spec.Activation, config.activation.upper())
-    spec = specs.TransformerSpec.from_config(
-        layers, config.num_heads, pre_norm=config.norm == "pre", activation=activation
-    )
+    pre_norm = config.norm == "pre"
+    spec = specs.TransformerSpec.from_config(layers, config.num_heads, pre_norm=pre_norm, activation=activation)
     for part, name, language in ((spec.encoder, "encoder", "source"), (spec.decoder, "decoder", "target")):
         part.scale_embeddings = True
         part.position_encodings.encodings = _positions(config, weights, language)
         for number, layer in enumerate(part.layer):
             _set_layer(layer, weights, f"{name}.layers.{number}", cross=name == "decoder")
-        if config.norm == "pre":
+        if pre_norm:
             _set_norm(part.layer_norm, weights, f"{name}.final_norm")
     source = weights["source_embedding.weight"]
     target = source if config.share_embeddings else weights["target_embedding.weight"]

@@ -54,10 +54,8 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     """Write a model into an empty folder as `transformers` reads it, with its tokenizer."""
     config = loaded.model.config
     if config.norm == "pre" or config.positions == "learned" or config.layer_norm_eps != _EPSILON:
-        raise DragomanError(
-            f"Hugging Face's Marian has only post-norm layers, sinusoids and a layer_norm_eps of {_EPSILON}: "
-            "export the model with --to ctranslate2 or --to onnx"
-        )
+        cure = "export the model with --to ctranslate2 or --to onnx"
+        raise DragomanError(f"Marian has only post-norm layers, sinusoids and a layer_norm_eps of {_EPSILON}: {cure}")
     tensors = {name: tensor.detach().float().cpu().contiguous().clone() for name, tensor in _tensors(loaded).items()}
     (out / "model.safetensors").write_bytes(safetensors.torch.save(tensors, metadata={"format": "pt"}))
     (out / "source.spm").write_bytes(loaded.vocabulary.source.serialized)

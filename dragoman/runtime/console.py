@@ -56,7 +56,6 @@ class NowAndThen:
     """Passes a line on if some seconds have passed since the last one, or since the start."""
 
     def __init__(self, report: Report, seconds: float = 5.0) -> None:
-        """Start the clock."""
         self._report, self._seconds = report, seconds
         self._last = time.monotonic()
 

@@ -49,9 +49,8 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
     except FileNotFoundError:
         return
     if lost := sorted((found if written is None else found.intersection(written)).difference(ours)):
-        raise DragomanError(
-            f"{folder}: already contains {' and '.join(lost[:2])}, which would be lost; choose another --out"
-        )
+        names = " and ".join(lost[:2])
+        raise DragomanError(f"{folder}: already contains {names}, which would be lost; choose another --out")
 
 
 def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> None:
@@ -140,7 +139,6 @@ def settle(file: IO[bytes], partial: Path, final: Path) -> None:
 
 
 def _flush(file: IO[bytes]) -> None:
-    """Let a file's content reach the disk."""
     file.flush()
     os.fsync(file.fileno())
     file.close()  # Windows renames no open file

@@ -106,10 +106,8 @@ class Corpus:
                 on_problem(Problem("spreadsheet quoting", str(path), number))
             columns = line.split("\t")
             if len(columns) < 2:
-                message = (
-                    f"{path}, line {number}: no tab; each line of a TSV is the source, a tab and the target (for two "
-                    f"files, give a prefix or SOURCE_FILE,TARGET_FILE)"
-                )
+                form = "the source, a tab and the target (for two files, give a prefix or SOURCE_FILE,TARGET_FILE)"
+                message = f"{path}, line {number}: no tab; each line of a TSV is {form}"
                 on_problem(Problem("row without a tab", str(path), number, message, text=line))
                 yield "", ""
                 continue
@@ -199,10 +197,8 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
             yield raw.decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
             # Windows-1252 has all the letters of Latin-1, and quotation marks and dashes where Latin-1 has none.
-            message = (
-                f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); "
-                f"convert the file, for example with iconv -f cp1252 -t utf-8"
-            )
+            cure = "convert the file, for example with iconv -f cp1252 -t utf-8"
+            message = f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); {cure}"
             remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}"
             on_problem(Problem("not UTF-8", name, number, message, remark))
             yield None
@@ -217,10 +213,8 @@ def _compare_lengths(source: Path, target: Path) -> Problem:
         for path in (source, target)
     ]
     line, counts = _find_divergence(*lengths), [side.size for side in lengths]
-    remark = (
-        f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; judging by sentence lengths they go apart "
-        f"near line {line:,}"
-    )
+    place = f"judging by sentence lengths they go apart near line {line:,}"
+    remark = f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; {place}"
     message = f"{remark}: align them and try again"
     return Problem("line counts differ", str(source), line, message, remark, lines=abs(counts[0] - counts[1]))
 

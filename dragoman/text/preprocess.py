@@ -77,10 +77,9 @@ def prepare_text(
     if prepared is None:
         if begun and changes:
             if not config.accept_changes:
-                raise DragomanError(
-                    f"{config.out}: holds a run whose text was prepared otherwise ({'; '.join(changes)}); choose "
-                    f"another --out, continue with the changes with --accept-changes, or start again with --restart"
-                )
+                cure = "choose another --out, continue with --accept-changes, or start again with --restart"
+                what = f"a run whose text was prepared otherwise ({'; '.join(changes)})"
+                raise DragomanError(f"{config.out}: holds {what}; {cure}")
             report(f"preparing the text again, with the subwords that the model knows: {'; '.join(changes)}")
         if begun:
             with suppress(DragomanError):
@@ -107,10 +106,8 @@ def _validation_texts(config: TrainConfig) -> list[str]:
 def _load(config: TrainConfig, folder: Path) -> PreparedText:
     pairs = read_pairs(_validation_texts(config), config.source, config.target)
     usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
-    valid_pairs = list(islice(usable, config.validation.max_lines))
-    return PreparedText(
-        Vocabulary.load(folder), TokenStore(folder / "train"), TokenStore(folder / "valid"), valid_pairs
-    )
+    first = list(islice(usable, config.validation.max_lines))
+    return PreparedText(Vocabulary.load(folder), TokenStore(folder / "train"), TokenStore(folder / "valid"), first)
 
 
 # ---- preparing

@@ -41,8 +41,7 @@ class Health:
     length_ratio: float  # subwords of all translations / subwords of all references
     empty: float  # share of translations without any text
     identical: float
-    """Share of the most frequent wrong translation among those, not empty, of different sources; 0 if no translation
-    occurs twice."""
+    """Share of the most frequent wrong translation among those, not empty, of different sources; 0 if none recurs."""
     repeated: float
     """Share of translations caught in a loop, unlike their reference: one, two or three subwords three times in a row,
     or the same four subwords at three places."""
@@ -257,16 +256,13 @@ def _of_training(course: _Course) -> Iterator[str]:
     if now.valid_loss >= max(_WORSE * best.valid_loss, best.valid_loss + _NATS_WORSE):
         accuracy = max(o.health.forced_accuracy for o in course.before)
         if health.forced_accuracy < _LOST_ACCURACY * accuracy or now.train_loss > _RISEN * best.train_loss:
-            yield (
-                f"training diverges: the validation loss rose from {best.valid_loss:.2f} (step {best.step:,}) to "
-                f"{now.valid_loss:.2f}; {_SLOWER}, or raise optimizer.warmup_steps"
-            )
+            rise = f"from {best.valid_loss:.2f} (step {best.step:,}) to {now.valid_loss:.2f}"
+            yield f"training diverges: the validation loss rose {rise}; {_SLOWER}, or raise optimizer.warmup_steps"
     guess = now.unigram_loss
     if now.valid_loss >= _GUESSING * guess and health.relation < _RELATED and course.stalled:
-        yield (
-            f"the model has learned no more than word frequencies: guessing by them costs {guess:.2f}, its loss is "
-            f"{now.valid_loss:.2f} and hardly falls; {_SLOWER}, or raise optimizer.warmup_steps"
-        )
+        costs = f"guessing by them costs {guess:.2f}, its loss is {now.valid_loss:.2f} and hardly falls"
+        cure = f"{_SLOWER}, or raise optimizer.warmup_steps"
+        yield f"the model has learned no more than word frequencies: {costs}; {cure}"
     risen = best is not now and min(o.valid_loss for o in (now, course.before[-1])) > _RISEN * best.valid_loss
     learned = now.train_loss < min(best.train_loss, now.valid_loss)
     gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
@@ -290,22 +286,14 @@ def _of_translations(course: _Course) -> Iterator[str]:
             f"sentence; {_PAIRS}, then {_SLOWER}"
         )
     if course.lasting(lambda h: h.unknown, _SOME, _FEW):
-        yield (
-            f"{health.unknown:.0%} of the translations contain broken characters: look for text in a wrong encoding "
-            f"(dragoman check, --clean.characters)"
-        )
+        cure = "look for text in a wrong encoding (dragoman check, --clean.characters)"
+        yield f"{health.unknown:.0%} of the translations contain broken characters: {cure}"
     if course.lasting(lambda h: h.copied, _FEW, _FEW):
-        yield (
-            f"{health.copied:.0%} of the translations copy their source: look for untranslated pairs (dragoman check, "
-            f"--clean.copies)"
-        )
+        cure = "look for untranslated pairs (dragoman check, --clean.copies)"
+        yield f"{health.copied:.0%} of the translations copy their source: {cure}"
     if course.lasting(lambda h: h.repeated, _MANY, _SOME):
-        yield (
-            f"{health.repeated:.0%} of the translations repeat themselves: train longer, add text, or choose a smaller "
-            f"model"
-        )
+        cure = "train longer, add text, or choose a smaller model"
+        yield f"{health.repeated:.0%} of the translations repeat themselves: {cure}"
     if course.lasting(lambda h: max(h.length_ratio / _LONG, _SHORT / max(h.length_ratio, 1e-9)), 1.0, 1.0):
-        yield (
-            f"the translations have {health.length_ratio:.0%} of the length of their references: look for targets "
-            f"that are cut short or say more than their source (dragoman check, --clean.ratio)"
-        )
+        cure = "look for targets that are cut short or say more than their source (dragoman check, --clean.ratio)"
+        yield f"the translations have {health.length_ratio:.0%} of the length of their references: {cure}"

@@ -128,8 +128,6 @@ def process_group() -> Iterator[Processes]:
             leaving.join(_SECONDS_TO_LEAVE)
         if isinstance(error, RuntimeError) and _LOST.search(str(error)):
             reason = str(error).strip().splitlines()[0]
-            raise DragomanError(
-                f"process {rank} lost the connection to another process of this run ({reason}); "
-                f"read the message of the process that failed first; the same command resumes from the last saved state"
-            ) from None
+            cure = "read the message of the process that failed first; the same command resumes from the last state"
+            raise DragomanError(f"process {rank} lost the connection to another process ({reason}); {cure}") from None
         raise

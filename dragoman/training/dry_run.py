@@ -50,10 +50,8 @@ def fit_memory(stepper: Stepper, batches: Sequence[Batch], report: Report) -> No
         while not stepper.fits(batch.pieces(stepper.piece_tokens)[0]):
             stepper.halve_pieces([batch])
         if stepper.piece_tokens != whole:
-            report(
-                f"not enough memory for batches of {batch.padded_tokens:,} padded tokens: they are computed in pieces "
-                f"of {stepper.piece_tokens:,}, which is slower"
-            )
+            pieces = f"they are computed in pieces of {stepper.piece_tokens:,}, which is slower"
+            report(f"not enough memory for batches of {batch.padded_tokens:,} padded tokens: {pieces}")
 
 
 def _estimate(stepper: Stepper, batch: Batch) -> None:

@@ -156,9 +156,7 @@ def list_states(folder: Path) -> list[Path]:
     return sorted((folder / CHECKPOINTS).glob("state-*-*.pt"))
 
 
-def resume_progress(
-    state: dict[str, Any], config: TrainConfig, identity: object, text: str, valid_text: str
-) -> Progress:
+def resume_progress(state: dict[str, Any], config: TrainConfig, identity: object, text: str, valid: str) -> Progress:
     """Where a saved run stands, without what is meaningless under the present settings and texts.
 
     The identity is ModelFolder.identity of the requested model, and texts are fingerprints. What makes a different
@@ -173,10 +171,8 @@ def resume_progress(
     if state["text"] != text:
         changes.append(_NEW_TEXT)
     if changes and not config.accept_changes:
-        raise DragomanError(
-            f"{config.out}: contains a run with other settings ({'; '.join(changes)}); choose another --out, resume "
-            f"with these settings by --accept-changes, or start again with --restart"
-        )
+        cure = "choose another --out, resume with these settings by --accept-changes, or start again with --restart"
+        raise DragomanError(f"{config.out}: contains a run with other settings ({'; '.join(changes)}); {cure}")
     names = {change.split(" was ")[0] for change in changes}
     of_batches = {_NEW_TEXT, "seed", "optimizer.batch_tokens"} & names
     if of_batches or any(name.startswith(("text.", "clean.")) for name in names):
@@ -184,7 +180,7 @@ def resume_progress(
     if "optimizer.accumulate" in names:
         progress.accumulate = 0
     of_scores = {"validation.metric", "validation.beam", "validation.max_lines"} & names
-    if of_scores or state["validation text"] != valid_text:
+    if of_scores or state["validation text"] != valid:
         progress.forget_best()
     if config.optimizer.schedule in ("linear", "cosine"):
         changes += differences({name: before[name] for name in _LIMITS}, now)
@@ -194,9 +190,8 @@ def resume_progress(
 
 def settings_digest(config: TrainConfig) -> str:
     """SHA-256 of a run's settings except its seed: the same for runs whose models may be averaged."""
-    settings = {
-        name: value for name, value in asdict(config).items() if name not in (*_WITHOUT_EFFECT, "seed", "from_")
-    }
+    left_out = (*_WITHOUT_EFFECT, "seed", "from_")
+    settings = {name: value for name, value in asdict(config).items() if name not in left_out}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
@@ -206,8 +201,7 @@ def run_lock(folder: Path) -> AbstractContextManager[object]:
     try:
         held = filelock.FileLock(folder / LOCK_FILE).acquire(timeout=_LOCK_SECONDS)
     except filelock.Timeout:
-        raise DragomanError(
-            f"{folder}: another process is training in this folder; wait for it, stop it, or choose another --out"
-        ) from None
+        cure = "wait for it, stop it, or choose another --out"
+        raise DragomanError(f"{folder}: another process is training in this folder; {cure}") from None
     remove_leftovers(folder)
     return held

@@ -124,10 +124,8 @@ class Stepper:
         tokens = self.piece_tokens or max(batch.padded_tokens for batch in batches)
         longest = max(batch.longest for batch in batches)
         if tokens <= longest:
-            raise DragomanError(
-                f"out of memory on a single sentence of {longest:,} subwords: choose a smaller model or vocabulary, or "
-                f"lower text.max_length"
-            )
+            cure = "choose a smaller model or vocabulary, or lower text.max_length"
+            raise DragomanError(f"out of memory on a single sentence of {longest:,} subwords: {cure}")
         self.piece_tokens = max(tokens // 2, longest)
 
     def _accumulate(self, step: StepBatches) -> Tensor:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -90,9 +90,8 @@ class Trainer:
         if self.finished:
             return Outcome("already finished", progress, self._kept_scores)
         progress.finished = False
-        recorder = Recorder(
-            self.out if self.processes.first else None, progress.step, progress.validated == progress.step
-        )
+        out = self.out if self.processes.first else None
+        recorder = Recorder(out, progress.step, progress.validated == progress.step)
         with recorder as self.recorder, StopRequest(lambda: recorder.say(_STOPPING)) as self._stop:
             self._start()
             self._validate_if_due()  # a signal may have come before it
@@ -111,9 +110,8 @@ class Trainer:
                 return Outcome("interrupted", progress, {}, self._signal)
             self._finish()
             self._all_reduce()
-            return Outcome(
-                "limit" if progress.done(config) >= 1.0 else "patience", progress, self._kept_scores, self._signal
-            )
+            reason: Literal["limit", "patience"] = "limit" if progress.done(config) >= 1.0 else "patience"
+            return Outcome(reason, progress, self._kept_scores, self._signal)
 
     def _start(self) -> None:
         """Report what starts, and settle what depends on the machine."""
@@ -192,10 +190,9 @@ class Trainer:
         self.recorder.show(progress.step, status, done)
         warmup = self.config.optimizer.warmup_steps
         if progress.step == _STEPS_TO_KNOW_THE_RATE and 0 < done < 1 and progress.step / done < warmup:
-            self.recorder.say(
-                f"at this rate the run stops after about {progress.step / done:,.0f} steps, before the end of the "
-                f"warm-up ({warmup:,} steps): lower --optimizer.warmup-steps, or raise the limit of the run"
-            )
+            stop = f"the run stops after about {progress.step / done:,.0f} steps"
+            cure = "lower --optimizer.warmup-steps, or raise the limit of the run"
+            self.recorder.say(f"at this rate {stop}, before the end of the warm-up ({warmup:,} steps): {cure}")
 
     def _validate_if_due(self) -> None:
         progress = self.progress

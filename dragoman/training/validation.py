@@ -35,8 +35,7 @@ class Validation:
 
 
 Validate = Callable[[Transformer, bool], Validation]
-"""Translates the validation text, with matrix products in bf16 or not; train.py provides it, because training does not
-import inference."""
+"""Translates the validation text, in bf16 or not; train.py provides it, because training does not import inference."""
 
 
 class Validator:

@@ -58,9 +58,8 @@ def plain_weights(model: Transformer) -> dict[str, Tensor]:
 def example() -> batches.Arrays:
     source = np.array([[7, 8, 9, EOS], [5, EOS, PAD, PAD]])
     target = np.array([[11, 12, EOS, PAD], [13, 14, 15, EOS]])
-    return batches.Arrays(
-        source, np.concatenate((np.full((2, 1), BOS), target[:, :-1]), axis=1) * (target != PAD), target
-    )
+    shifted = np.concatenate((np.full((2, 1), BOS), target[:, :-1]), axis=1)
+    return batches.Arrays(source, shifted * (target != PAD), target)
 
 
 def test_the_workers_know_the_packages_constants() -> None:

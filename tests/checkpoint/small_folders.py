@@ -9,10 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import (
-    Direction,
-    ModelFolder,
-)
+from dragoman.checkpoint import Direction, ModelFolder
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary

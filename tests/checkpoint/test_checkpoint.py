@@ -11,13 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.checkpoint import (
-    Direction,
-    ModelFolder,
-    fingerprint,
-    read_weights,
-    save_weights,
-)
+from dragoman.checkpoint import Direction, ModelFolder, fingerprint, read_weights, save_weights
 from tests.fuzz.faults import complaint, contents
 
 from .small_folders import change_config, model_folder, parameters, same

@@ -12,12 +12,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import (
-    ModelFolder,
-    fingerprint,
-    put_weights,
-    read_weights,
-)
+from dragoman.checkpoint import ModelFolder, fingerprint, put_weights, read_weights
 from dragoman.config import TextConfig
 from dragoman.text.subwords import Vocabulary
 from tests.fuzz.faults import complaint, cut, cut_header, empty, grow, zero

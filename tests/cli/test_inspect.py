@@ -93,9 +93,7 @@ def test_what_is_wrong_is_said_in_one_sentence(words: list[str], code: int, comp
     assert len(result.err.splitlines()) == 1
 
 
-def test_figures_of_a_translator_are_added_to_the_others(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_of_a_translator_are_added(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "GALLERY", {"causal-mask": gallery.GALLERY["causal-mask"]})
     assert run("figures", "all", "--dpi", 30, "--model", folder, "--sentence", "word1 and").code == 0
     drawn = {path.stem: path.read_bytes()[:6] for path in (tmp_path / "all").iterdir()}

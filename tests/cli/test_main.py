@@ -17,9 +17,7 @@ from tests.command_calls import Result, complaint, python, run
 
 
 @pytest.mark.parametrize("words", [[], *([verb] for verb in VERBS)], ids=" ".join)
-def test_every_help_fits_80_columns_and_explains_every_option(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_fits_80_columns_and_explains_every_option(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     result = run(*words, "--help")
     assert (result.code, result.err) == (0, "")
@@ -85,9 +83,7 @@ def test_ctrl_c_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal hangs up here")
 @pytest.mark.parametrize("ignored", [True, False])
-def test_a_verb_stops_with_its_terminal_unless_it_was_to_outlive_it(
-    ignored: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_verb_stops_with_its_terminal_unless_under_nohup(ignored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     monkeypatch.setattr("dragoman.cli.translate.average", lambda config: signal.raise_signal(signal.SIGHUP) or 0)
     try:

@@ -178,9 +178,7 @@ def parent(tmp_path: Path) -> Path:
     return tmp_path / "parent"
 
 
-def test_fine_tuning_starts_from_the_shape_of_its_parent_and_gentle_steps(
-    parent: Path, training: Any, file: Any
-) -> None:
+def test_fine_tuning_starts_from_its_parents_shape_and_small_steps(parent: Path, training: Any, file: Any) -> None:
     for words in (["--from", parent], ["--config", file(f"from: {parent}\n")]):
         config = training(*words, "--preset", "tiny", "--validation.every", 7)
         assert config.from_ == str(parent)

@@ -126,9 +126,7 @@ def test_the_commands_that_it_prints_do_the_same(finished: tuple[Path, Result], 
     assert fingerprint(tmp_path / "model" / "model.safetensors") == scores["weights"]["sha256"]
 
 
-def test_an_interrupted_one_continues_and_joins_the_others(
-    again: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_one_continues_and_counts(again: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, train = again.parent / "out", reproduce_module.train
     shutil.rmtree(out / "seed-1")
     (out / "results.md").unlink()
@@ -176,9 +174,7 @@ def test_runs_of_a_changed_recipe_stand_alone(settings: dict[str, Any], kind: st
     assert all(f"seed-{seed}: not in the table (differs in: {kind})" in told for seed in (1, 2))
 
 
-def test_text_that_is_missing_is_downloaded_into_a_folder_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_text_is_downloaded_into_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def download(name: str, out: Path) -> None:

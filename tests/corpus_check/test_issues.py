@@ -13,16 +13,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from dragoman.config import CleaningConfig, TextConfig
-from dragoman.corpus_check.issues import (
-    CLEANING,
-    ISSUES,
-    Example,
-    Finding,
-    Flag,
-    Tally,
-    excerpt,
-    render_report,
-)
+from dragoman.corpus_check.issues import CLEANING, ISSUES, Example, Finding, Flag, Tally, excerpt, render_report
 
 PLACES = [Example("a.en", line, ("text",)) for line in range(1, 6)]
 

@@ -115,13 +115,9 @@ def test_downloaded_text_can_be_read_for_training(
     assert f"licence: {TEXTS[name].licence}" in (tmp_path / "data" / f"{name}.txt").read_text()
 
 
-def test_a_table_is_split_by_its_sentences(
-    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_is_split_by_sentence(server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert get(server, "tatoeba", tmp_path) == 0
-    parts = {
-        part: list(read_pairs([str(tmp_path / f"tatoeba-{part}")], "en", "de")) for part in ("train", "valid", "test")
-    }
+    parts = {part: list(read_pairs([str(tmp_path / f"tatoeba-{part}")], "en", "de")) for part in PARTS}
     assert sorted(pair for part in parts.values() for pair in part) == sorted(TABLE)
     sentences = {part: {english for english, _ in pairs} for part, pairs in parts.items()}
     assert sum(map(len, sentences.values())) == 2000  # none is in two of them
@@ -281,13 +277,12 @@ def news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Loca
         yield server, dataset
 
 
-def test_a_test_set_of_sacrebleu(
+def test_a_sacrebleu_test_set(
     news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
-    assert list(read_pairs([str(tmp_path / "data" / "news-full")], "en", "de")) == list(
-        zip(ENGLISH, GERMAN, strict=True)
-    )
+    pairs = list(read_pairs([str(tmp_path / "data" / "news-full")], "en", "de"))
+    assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
     assert "Some news." in capsys.readouterr().err
 
 
@@ -341,9 +336,7 @@ def test_a_text_of_mtdata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
         assert "nonsense: mtdata could not get it" in capsys.readouterr().err
 
 
-def test_a_dataset_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hub_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("datasets", reason="needs pip install 'dragoman[hub]'")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     folder = tmp_path / "sayings"

@@ -134,9 +134,7 @@ def test_the_settings_of_each_row_of_table_3_make_a_model_of_about_the_papers_si
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_reference_of_the_command_line_has_every_option_of_the_help(
-    verb: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_reference_has_every_option_of_the_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main([verb, "--help"])
     options = set(re.findall(r"^ +(--[a-z][\w.-]+)", capsys.readouterr().out, re.M))

@@ -211,9 +211,7 @@ def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str
     assert Path("en-fr.ct2", "model.bin").is_file()
 
 
-def test_what_goes_wrong_is_said_in_these_words(
-    pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failures_are_told_in_these_words(pairs: list[tuple[str, str]], capsys: pytest.CaptureFixture[str]) -> None:
     english, french = ([pair[side] + "\n" for pair in pairs[:100]] for side in (0, 1))
     Path("bad.en").write_text("".join(english), encoding="utf-8")
     Path("bad.fr").write_text("".join(french[:40] + french[41:]), encoding="utf-8")

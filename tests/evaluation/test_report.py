@@ -266,8 +266,6 @@ def test_what_is_no_evaluation_is_named(content: str, tmp_path: Path) -> None:
         (["--system", "a.json", "b.json", "--baseline", "c.json"], "as many files as --system"),
     ],
 )
-def test_each_run_has_one_file_and_one_partner(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_has_one_file_and_one_partner(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", *words]) == 2
     assert message in capsys.readouterr().err

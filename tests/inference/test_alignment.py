@@ -3,15 +3,7 @@ from __future__ import annotations
 import torch
 
 from dragoman.config import EOS, TextConfig
-from dragoman.inference.alignment import (
-    NO_WORD,
-    Alignment,
-    align,
-    align_sentences,
-    alignment_layer,
-    unit_of,
-    words_of,
-)
+from dragoman.inference.alignment import NO_WORD, Alignment, align, align_sentences, alignment_layer, unit_of, words_of
 from dragoman.text.subwords import Vocabulary
 
 

@@ -97,14 +97,7 @@ def test_results_come_in_order_and_batches_keep_to_the_budget() -> None:
 
 @pytest.mark.parametrize(
     ("room", "error"),
-    [
-        (1, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")),
-        (
-            3,
-            RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
-        ),
-        (3, MemoryError()),
-    ],
+    [(1, torch.OutOfMemoryError("CUDA out of memory")), (3, RuntimeError("can't allocate memory")), (3, MemoryError())],
 )
 def test_batches_are_halved_until_they_fit_in_memory(room: int, error: BaseException) -> None:
     machine, done = Machine(room, error), list[int]()

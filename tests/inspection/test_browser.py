@@ -286,9 +286,7 @@ def test_words_obey_the_keyboard(browser: Any, inspection: Inspection, tmp_path:
     assert browser.execute_script(pressed) == []
 
 
-def test_probabilities_candidates_and_tree_are_the_record_s(
-    browser: Any, translator: Translator, tmp_path: Path
-) -> None:
+def test_probabilities_candidates_and_tree_are_shown(browser: Any, translator: Translator, tmp_path: Path) -> None:
     found = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4))
     given = inspect(translator, SENTENCE, SearchConfig(beam=3, max_length=4), translation="cat")
     for record in (found, given):
@@ -330,9 +328,7 @@ def test_hostile_text_stays_text(browser: Any, translator: Translator, tmp_path:
     assert complaints(browser) == []
 
 
-def test_nothing_sticks_out_of_a_phone(
-    browser: Any, inspection: Inspection, translator: Translator, tmp_path: Path
-) -> None:
+def test_it_fits_on_a_phone(browser: Any, inspection: Inspection, translator: Translator, tmp_path: Path) -> None:
     unbroken = inspect(translator, "dog" * 60, SearchConfig(max_length=4), translation="cat" * 60)
     for record in (inspection, unbroken):
         show(browser, record.to_html(), tmp_path, width=390)
@@ -345,9 +341,7 @@ def test_nothing_sticks_out_of_a_phone(
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_word_stands_out_from_its_ground(
-    browser: Any, inspection: Inspection, tmp_path: Path, dark: bool
-) -> None:
+def test_every_word_has_enough_contrast(browser: Any, inspection: Inspection, tmp_path: Path, dark: bool) -> None:
     show(browser, inspection.to_html(), tmp_path)
     if browser.execute_script("return theme()") != ("dark" if dark else "light"):
         browser.find_element(By.ID, "theme").click()
@@ -375,7 +369,7 @@ def test_every_word_stands_out_from_its_ground(
     assert faint == []
 
 
-def test_it_works_inside_a_notebook(
+def test_it_works_in_notebooks(
     browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
 ) -> None:
     complaints(browser)

@@ -76,5 +76,4 @@ def test_a_notebook_shows_the_page_in_a_frame_of_its_own() -> None:
     assert shown.startswith('<iframe srcdoc="')
     attribute = shown.split('srcdoc="')[1].split('"')[0]
     assert html.unescape(attribute) == record.to_html()
-    assert str(record) == f"{HOSTILE}\nc"
     assert len(repr(record)) < len(HOSTILE) + 80

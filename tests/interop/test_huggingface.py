@@ -12,10 +12,7 @@ import torch
 
 from dragoman.checkpoint import LONGEST_FACT, ModelFolder
 from dragoman.config import BOS, EOS, DragomanError
-from dragoman.interop.huggingface import (
-    HuggingFaceBackend,
-    write_model,
-)
+from dragoman.interop.huggingface import HuggingFaceBackend, write_model
 from dragoman.interop.parity import Sample, prove
 from dragoman.model.transformer import Transformer
 from tests.small_models import LINES, small_model

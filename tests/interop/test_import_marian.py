@@ -199,9 +199,7 @@ def test_a_folder_does_not_choose_what_computes(tmp_path: Path) -> None:
         ({"final_logits_bias": torch.zeros(1, 7)}, r"an embedding is \(7,\)"),
     ],
 )
-def test_tensors_that_do_not_fit_are_refused(
-    tensors: dict[str, torch.Tensor | None], message: str, tmp_path: Path
-) -> None:
+def test_unfit_tensors_are_refused(tensors: dict[str, torch.Tensor | None], message: str, tmp_path: Path) -> None:
     folder = opus(tmp_path / "opus")
     change_tensors(folder, **tensors)
     with pytest.raises(DragomanError, match=message):

@@ -12,13 +12,7 @@ from torch import Tensor, nn
 from dragoman.config import ModelConfig
 from dragoman.model import attention as attention_module
 from dragoman.model import dropout as dropout_module
-from dragoman.model.layers import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    SublayerConnection,
-)
+from dragoman.model.layers import Decoder, DecoderLayer, Encoder, EncoderLayer, SublayerConnection
 from dragoman.model.masks import causal_mask
 
 B, S, T, D = 2, 5, 3, 8

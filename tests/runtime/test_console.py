@@ -55,9 +55,7 @@ def test_paths_and_commands_are_not_wrapped(line: str, monkeypatch: pytest.Monke
     assert said(line, monkeypatch) == line + "\n"
 
 
-def test_without_a_terminal_lines_are_not_wrapped(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_in_files_are_not_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     say("word " * 30)
     assert capsys.readouterr().err == "word " * 30 + "\n"

@@ -15,13 +15,7 @@ from typing import NoReturn
 import pytest
 
 from dragoman.config import ConfigError, DragomanError
-from dragoman.runtime.files import (
-    make_folder,
-    prepare_reports,
-    remove_leftovers,
-    write_atomically,
-    write_together,
-)
+from dragoman.runtime.files import make_folder, prepare_reports, remove_leftovers, write_atomically, write_together
 from tests.fuzz.faults import complaint, contents, full_disk, no_space
 
 
@@ -242,9 +236,7 @@ def test_a_report_replaces_only_an_earlier_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "said"), [("-", "no file"), (".", "a folder"), (f"new{os.sep}", "a folder")])
-def test_a_report_must_be_named_as_a_file(
-    name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_must_be_a_file(name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=f"^--json {re.escape(name)}: this is {said}; name a file$"):
         prepare_reports({"--json": name})

@@ -103,9 +103,7 @@ def test_an_error_counts_what_was_left_out_if_nothing_is_left(check: Check, conf
         left_out(replace(config, clean=replace(NOTHING, duplicates=True)))
 
 
-def test_the_check_reads_all_the_texts_and_its_result_is_kept(
-    check: Check, config: TrainConfig, tmp_path: Path
-) -> None:
+def test_the_check_reads_all_texts_and_its_result_is_kept(check: Check, config: TrainConfig, tmp_path: Path) -> None:
     config = replace(config, test=[write_text(tmp_path / "test", sentences()[:3])])
     left_out(config)
     assert check.calls == [(config.train, "en", "de", config.valid, config.test)]

@@ -20,15 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
-from dragoman.text.corpus import (
-    Pair,
-    Problem,
-    decode_lines,
-    holds_out,
-    locate,
-    read_lines,
-    read_pairs,
-)
+from dragoman.text.corpus import Pair, Problem, decode_lines, holds_out, locate, read_lines, read_pairs
 
 # Everything that str.splitlines() takes for the end of a line, in the middle of one.
 ODD_BREAKS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
@@ -160,9 +152,7 @@ def realistic_pairs(count: int, seed: int = 5) -> list[Pair]:
 
 
 @pytest.mark.parametrize(("side", "line", "lost"), [(0, 5, 1), (1, 700, 6), (1, 1990, 1)])
-def test_lost_lines_are_reported_within_a_few_lines_of_their_place(
-    side: int, line: int, lost: int, tmp_path: Path
-) -> None:
+def test_lost_lines_are_reported_near_their_place(side: int, line: int, lost: int, tmp_path: Path) -> None:
     text = as_prefix(tmp_path, "", realistic_pairs(2000))
     path = tmp_path / f"text.{('en', 'de')[side]}"
     kept = path.read_text().split("\n")

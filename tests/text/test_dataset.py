@@ -43,9 +43,7 @@ def encoded(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[tuple[list[in
 
 
 @pytest.mark.parametrize("count", [1, 3, 11])
-def test_what_goes_in_comes_out_across_the_borders_of_chunks(
-    count: int, vocabulary: Vocabulary, tmp_path: Path
-) -> None:
+def test_what_goes_in_comes_out_across_chunks(count: int, vocabulary: Vocabulary, tmp_path: Path) -> None:
     store = build_store(iter(PAIRS[:count]), vocabulary, tmp_path / "store", 100)
     assert contents(store) == encoded(PAIRS[:count], vocabulary)
     assert contents(TokenStore(tmp_path / "store")) == contents(store)
@@ -89,9 +87,7 @@ def test_the_length_limit_is_inclusive_and_does_not_count_the_end(vocabulary: Vo
 # ---- the fingerprint
 
 
-def test_the_fingerprint_is_of_the_text_alone(
-    vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fingerprint_is_the_texts(vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fingerprint(pairs: Sequence[Pair], vocabulary: Vocabulary = vocabulary, max_length: int = 100) -> str:
         return build_store(pairs, vocabulary, tmp_path / "store", max_length).report.fingerprint
 

@@ -165,9 +165,7 @@ def test_a_begun_run_does_not_get_another_text_unnoticed(config: TrainConfig, tm
         ({"valid": []}, "the list of files"),
     ],
 )
-def test_a_begun_run_does_not_get_other_settings_unnoticed(
-    change: dict[str, Any], said: str, config: TrainConfig
-) -> None:
+def test_a_begun_run_gets_no_other_settings_unnoticed(change: dict[str, Any], said: str, config: TrainConfig) -> None:
     prepare_text(config, keep_all)
     with pytest.raises(DragomanError, match=said):
         prepare_text(replace(config, **change), keep_all, begun=True)

@@ -44,9 +44,7 @@ def test_fine_tuning_begins_with_the_parents_weights_and_subwords(
     assert not same(last_weights(out), kept(parent))
 
 
-def test_fine_tuning_has_settings_of_its_own_which_options_override(
-    parent: Path, other_text: Path, tmp_path: Path
-) -> None:
+def test_fine_tuning_has_defaults_of_its_own(parent: Path, other_text: Path, tmp_path: Path) -> None:
     plain = ["train", "--source", "en", "--target", "xx", "--device", "cpu", "--max-steps", "1", "--log-every", "1"]
     plain += ["--train", str(other_text / "train"), "--valid", str(other_text / "valid"), "--from", str(parent)]
     assert main([*plain, "--out", str(tmp_path / "plain")]) == 0
@@ -64,9 +62,7 @@ def test_fine_tuning_has_settings_of_its_own_which_options_override(
     assert settings_of(tmp_path / "own")["model"]["d_model"] == 16
 
 
-def test_what_it_was_made_from_is_known(
-    parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
+def test_its_origin_is_known(parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
     assert run(other_text, tmp_path / "one", "--from", parent, "--max-steps", 2, shape=NO_SHAPE).code == 0
     origin = facts_of(tmp_path / "one")["fine_tuned_from"]
     assert origin == {"folder": parent.name} | facts_of(parent)

@@ -17,9 +17,7 @@ from .running import NO_SHAPE, SHAPE, Ended, complaint, kept, settings_of
 # ---- settings
 
 
-def test_the_saved_settings_are_the_run_s_and_can_be_read_again(
-    text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
+def test_the_saved_settings_can_be_read_again(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
     assert run(text, tmp_path / "run", "--max-steps", 1).code == 0
     settings = settings_of(tmp_path / "run")
     assert settings["model"]["d_model"] == 16
@@ -52,9 +50,7 @@ def test_a_restart_that_can_not_begin_leaves_the_run_as_it_was(
         assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
-def test_a_rehearsal_leaves_the_run_that_is_there_as_it_is(
-    text: Path, tmp_path: Path, run: Callable[..., Ended]
-) -> None:
+def test_a_dry_run_leaves_the_run_that_is_there(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> None:
     out = tmp_path / "run"
     assert run(text, out, "--max-steps", 1).code == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
@@ -124,9 +120,7 @@ def begun(text: Path, tmp_path: Path, run: Callable[..., Ended]) -> Path:
     return tmp_path
 
 
-def test_a_changed_text_is_refused_by_name_and_accepted_with_the_same_subwords(
-    begun: Path, run: Callable[..., Ended]
-) -> None:
+def test_a_changed_text_is_refused_by_name_or_keeps_the_subwords(begun: Path, run: Callable[..., Ended]) -> None:
     out = begun / "run"
     subwords = (out / "sentencepiece.model").read_bytes()
     for language in ("en", "xx"):

@@ -9,11 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.config import (
-    DragomanError,
-    TextConfig,
-    TrainConfig,
-)
+from dragoman.config import DragomanError, TextConfig, TrainConfig
 from dragoman.training.run_state import load_state
 from dragoman.training.trainer import Trainer
 
@@ -42,9 +38,7 @@ CHANGES = [("optimizer.peak_lr", 0.1, 0.2), ("precision", "fp32", "bf16")]
 
 
 @pytest.mark.parametrize(("path", "before", "now"), CHANGES, ids=[path for path, *_ in CHANGES])
-def test_changed_settings_are_refused_by_name_until_they_are_accepted(
-    folder: Path, path: str, before: Any, now: Any
-) -> None:
+def test_changed_settings_are_refused_until_they_are_accepted(folder: Path, path: str, before: Any, now: Any) -> None:
     config = change(configure(folder, max_steps=6), path, before)
     train(config)
     changed = replace(change(config, path, now), max_steps=8)

@@ -40,9 +40,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return chosen
 
 
-def test_of_several_gpus_each_process_takes_that_of_its_number(
-    group: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_process_takes_the_gpu_of_its_number(group: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     assert Processes(5, 8, local_rank=1).device(torch.device("cuda")) == torch.device("cuda", 1)
     with pytest.raises(DragomanError, match="process 6 has no GPU, because this machine has only 2"):
         Processes(6, 8, local_rank=2).device(torch.device("cuda"))

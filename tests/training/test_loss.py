@@ -121,9 +121,7 @@ def test_the_objective_and_the_gradient_of_every_parameter_are_those_of_plain_au
 
 
 @pytest.mark.parametrize(("block", "piece"), [(1, 1), (7, 3), (39, 39), (5, 1000)])
-def test_where_blocks_and_slices_end_makes_no_difference(
-    monkeypatch: pytest.MonkeyPatch, block: int, piece: int
-) -> None:
+def test_the_ends_of_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch, block: int, piece: int) -> None:
     model, inputs = tiny(**TIED), batch()
     assert (inputs[2] != PAD).sum() == 39
     whole = TrainingObjective(model, 0.1)(*inputs)

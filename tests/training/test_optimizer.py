@@ -41,9 +41,7 @@ def test_the_papers_base_model_peaks_at_seven_ten_thousandths() -> None:
 
 @pytest.mark.parametrize("warmup", [1, 7, 300])
 @pytest.mark.parametrize("schedule", ["paper", "inverse-sqrt"])
-def test_the_rate_rises_in_a_line_to_its_peak_at_the_end_of_the_warm_up_and_falls(
-    schedule: Schedule, warmup: int
-) -> None:
+def test_the_rate_rises_in_a_line_to_its_peak_and_falls_after_the_warm_up(schedule: Schedule, warmup: int) -> None:
     settings = OptimizerConfig(schedule=schedule, warmup_steps=warmup)
     rates = [learning_rate(settings, 64, step) for step in range(1, 4 * warmup + 1)]
     peak = rates[warmup - 1]

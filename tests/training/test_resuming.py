@@ -36,7 +36,7 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
 
 
 @pytest.mark.parametrize(("number", "reason"), [(1, "interrupted"), (3, "limit")])
-def test_a_signal_during_a_validation_is_heard(
+def test_a_signal_in_a_validation_counts(
     folder: Path, number: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also during the last of all: then the run ends as ever, but whoever called it knows."""
@@ -124,9 +124,7 @@ def test_a_run_killed_between_a_validation_and_saving_records_the_validation_onc
     assert same_runs(folder / "straight", folder / "killed")
 
 
-def test_the_time_since_the_last_state_counts_and_not_that_of_the_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_since_the_last_state_counts_not_the_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr("dragoman.training.trainer.time.monotonic", lambda: clock[0])
     saved: list[int] = []

@@ -224,9 +224,7 @@ def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dic
         ({"validation": ValidationConfig(every=50)}, False, False),
     ],
 )
-def test_what_means_nothing_with_other_settings_is_forgotten(
-    change: dict[str, Any], new_epoch: bool, new_best: bool
-) -> None:
+def test_what_other_settings_invalidate_is_forgotten(change: dict[str, Any], new_epoch: bool, new_best: bool) -> None:
     plain = replace(limits(accept_changes=True), optimizer=OptimizerConfig(), text=TextConfig())
     plain = replace(plain, validation=ValidationConfig())
     before = Progress(epoch=2, batch=500, part_of_epoch=0.5, best_score=30.0, stale=3, accumulate=4)

@@ -72,9 +72,7 @@ def test_the_best_weights_are_kept_and_patience_ends_the_run(folder: Path) -> No
     assert kept["steps"] == 4
 
 
-def test_a_run_killed_when_its_patience_was_at_an_end_makes_no_step_more(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_at_the_end_of_its_patience_makes_no_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     validation = ValidationConfig(every=2, patience=2, keep_last=2, metric="bleu")
     bleu = [9.0, 5.0, 4.0, 3.0]
     train(configure(folder, "straight", max_steps=100, validation=validation), bleu)
@@ -190,9 +188,7 @@ def test_patience_waits_for_a_young_model_whose_loss_falls(
     assert (outcome.reason, outcome.progress.step, outcome.progress.best_step) == ("patience", step, 2)
 
 
-def test_of_equal_scores_the_lower_loss_is_kept_whichever_came_first(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_equal_scores_the_lower_loss_is_kept_in_any_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     losses = iter([3.0, 2.0, 2.5])
     monkeypatch.setattr(Validator, "_measure_forced", lambda self, model, tokens: (next(losses), 0.5))
     validation = ValidationConfig(every=4, patience=0, keep_last=1, metric="bleu")

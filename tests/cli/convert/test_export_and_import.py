@@ -61,9 +61,7 @@ def test_out_may_name_the_argos_package(model: Path, capsys: pytest.CaptureFixtu
     assert "this is a folder; name a file" in capsys.readouterr().err
 
 
-def test_an_exported_folder_translates_and_evaluates_like_the_model(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_exported_folder_translates_like_the_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = export(model, "ctranslate2")
     capsys.readouterr()
     shown = []
@@ -141,9 +139,7 @@ def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert second.direction == first.direction, "what is known about the model comes along"
 
 
-def test_an_exported_folder_with_a_file_of_another_model_is_refused(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_with_a_file_of_another_model_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = export(model, "ctranslate2")
     (out / "README.md").write_text("edited")
     (model.parent / "text").write_text("a\n")
@@ -155,9 +151,7 @@ def test_an_exported_folder_with_a_file_of_another_model_is_refused(
     assert "shared_vocabulary.json: missing, damaged, or of another model" in capsys.readouterr().err
 
 
-def test_an_imported_model_is_fine_tuned_and_exported_like_any_other(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_imported_model_can_be_fine_tuned_and_exported(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers", reason="needs transformers")
     from tests.marian_folders import TAG, opus
 

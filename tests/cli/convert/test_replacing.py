@@ -32,9 +32,7 @@ def test_exporting_again_replaces_an_export_with_all_its_files(model: Path) -> N
     assert (out / "parity.json").read_text() != "old"
 
 
-def test_nothing_else_is_replaced_and_that_is_said_before_the_work(
-    model: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_else_is_replaced_as_is_said_at_once(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, strange, other = export(model, "ctranslate2"), model.parent / "strange", model.parent / "other"
     (out / "mine.txt").write_text("mine")
     strange.mkdir()
