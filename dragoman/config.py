@@ -246,8 +246,7 @@ class OptimizerConfig(Settings):
     """α of R-Drop (Liang et al., 2021), for small texts: every sentence goes through the model twice, with different
     dropout, and a KL penalty pulls both predictions together. It doubles the time of a step; 0 is off."""
     ema_decay: Rate = 0.0
-    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999, instead of the
-    weights themselves; 0 is off."""
+    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999; 0 is off."""
 
 
 @dataclass(frozen=True)
@@ -302,8 +301,7 @@ class TrainConfig(Settings):
     target: str
     """Language code of the target."""
     train: list[str]
-    """Training text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE;
-    each may end in .gz."""
+    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     out: str
     """The model folder to write. Running the same command again continues an interrupted run."""
     valid: list[str] = field(default_factory=list)

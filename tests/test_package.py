@@ -34,12 +34,7 @@ def test_the_source_distribution_has_all_that_the_repository_has(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, "10000"),
-        ({"GOMP_SPINCOUNT": "5"}, "5"),
-        ({"OMP_WAIT_POLICY": "active"}, "None"),
-    ],
+    ("given", "expected"), [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, "None")]
 )
 def test_threads_wait_for_one_another_only_briefly_unless_told_otherwise(given: dict[str, str], expected: str) -> None:
     environment = {

@@ -121,12 +121,9 @@ def _complain(message: str, code: int) -> int:
 
 
 def _overview() -> str:
-    lines = [
+    about = "Raw parallel text in, a translator out, everything in between open to look at."
+    verbs = "\n".join(
         textwrap.fill(first_sentence(verb.config), 79, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
         for name, verb in VERBS.items()
-    ]
-    return (
-        "usage: dragoman VERB …\n\nRaw parallel text in, a translator out, everything in between open to look at.\n\n"
-        + "\n".join(lines)
-        + "\n\nSee dragoman VERB --help for the options of a verb.\n"
     )
+    return f"usage: dragoman VERB …\n\n{about}\n\n{verbs}\n\nSee dragoman VERB --help for the options of a verb.\n"

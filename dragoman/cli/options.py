@@ -44,8 +44,7 @@ class TranslateConfig(TranslatorConfig):
     from 0), or in JSON with the words. Words are separated by spaces; auto takes subwords for languages written without
     spaces. Without a value: auto."""
     alignment_layer: int = 0
-    """Decoder layer to read alignments from, counted from 1; 0 is the recommended one: the last but one of six layers
-    or more, else the last."""
+    """Decoder layer to read alignments from, from 1; 0: the last but one of six layers or more, else the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +147,7 @@ class ReproduceConfig(Settings):
     accept_changes: bool = False
     """Continue runs although the recipe or the text has changed since."""
     dry_run: bool = False
-    """Train nothing, but say how much memory and time it would take. If the text is missing, a random one of the same
-    size is used."""
+    """Train nothing, but say how much memory and time it would take; missing text is replaced by random text."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
@@ -247,8 +245,7 @@ class SplitConfig(Settings):
     target: str
     """Language code of the target."""
     text: list[str]
-    """The text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in
-    .gz."""
+    """The text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     out: str
     """Folder for train, valid and test, with a file for each language."""
     pairs: Positive = 1000
@@ -267,8 +264,7 @@ class CheckConfig(Settings):
     target: str
     """Language code of the target."""
     train: list[str]
-    """Training text: PREFIX (for PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE;
-    each may end in .gz."""
+    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     valid: list[str] = field(default_factory=list)
     """Validation text. The training text is searched for its pairs."""
     test: list[str] = field(default_factory=list)

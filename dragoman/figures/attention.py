@@ -134,7 +134,6 @@ def block_in_words(name: str) -> str:
 
 
 def _labels(inspection: Inspection, block: str) -> tuple[list[str], list[str]]:
-    """Labels of a block's queries and keys."""
     source = inspection.labels(inspection.source_pieces, 0)
     if block.startswith("encoder."):
         return source, source

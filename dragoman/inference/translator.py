@@ -74,8 +74,7 @@ class Translator:
             device: where to compute; auto takes a GPU if there is one.
             engine: torch or ctranslate2; auto picks it from the folder type.
             autocast: compute matrix products in bf16; an exported model computes as it was stored.
-            workers: processes, or threads of an exported model, as for the constructor; 0 for as many as PyTorch has
-                threads.
+            workers: processes, or threads of an exported model, as above; 0: as many as PyTorch has threads.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         device = choose_device(str(device))
@@ -127,8 +126,7 @@ class Translator:
         more subwords than the model takes (max_length), and left_out of the translation says how much. "error" refuses
         such a line. These two translate lines as they are that are only longer than any in training.
 
-        progress is called with the number of lines that have been finished since the last call; messages count lines
-        from first_line.
+        progress is called with the number of lines finished since the last call; messages count from first_line.
 
         Raises:
             DragomanError: a line is longer than the model takes and config.long is "error", or does not fit in memory.

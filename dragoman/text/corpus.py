@@ -28,6 +28,8 @@ Pair = tuple[str, str]
 
 _NO_LINE = "\n"  # stands for a line beyond the end of a file, as no line contains a line feed
 _FIRST_ROWS = 100  # rows of a table that show what its columns hold
+_NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd", b"%PDF-")
+"""How archives (and office documents, which are some), compressed files and PDFs begin."""
 
 
 class Problem(NamedTuple):
@@ -191,7 +193,10 @@ def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
 def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator[str | None]:
     for number, raw in enumerate(file, start=1):
         if number == 1:
-            _require_text(raw, name)
+            if raw.startswith(_NOT_TEXT):
+                raise DragomanError(f"{name}: compressed or a document; unpack it, or save it as plain text in UTF-8")
+            if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise DragomanError(f"{name}: UTF-16; convert the file, for example with iconv -f utf-16 -t utf-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
             yield raw.decode().rstrip("\r\n")
@@ -262,17 +267,3 @@ def _parse_json_row(line: str, languages: tuple[str, str]) -> Pair | None:
 # A cell in quotes, and in it pairs of doubled ones: what two people say may be "Where to?""Home.".
 _DOUBLED_QUOTES = re.compile(r'(?:^|\t)"[^"\t]*(?:""[^"\t]*""[^"\t]*)+"(?=\t|$)')
 _ENCLOSED_ROW = re.compile(r'"[^\t]*"(?:\t"[^\t]*")*')
-
-
-# ---- whole files in another form
-
-_NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd", b"%PDF-")
-"""How archives (and office documents, which are some), compressed files and PDFs begin."""
-
-
-def _require_text(start: bytes, name: str) -> None:
-    """Refuse a file that is not text in UTF-8 at all, judging by how it starts."""
-    if start.startswith(_NOT_TEXT):
-        raise DragomanError(f"{name}: compressed or a document, not text; unpack it, or save it as plain text in UTF-8")
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DragomanError(f"{name}: UTF-16, not UTF-8; convert the file, for example with iconv -f utf-16 -t utf-8")

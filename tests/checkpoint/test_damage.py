@@ -96,17 +96,7 @@ def test_a_missing_folder_and_a_file_are_no_model(saved: Path, tmp_path: Path) -
         assert str(path) in complaint(lambda path=path: ModelFolder.load(path))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "[" * 100_000,
-        "[]",
-        "{}",
-        '{"model_type": "dragoman", "model": []}',
-        "\xff",
-    ],
-)
+@pytest.mark.parametrize("content", ["", "[" * 100_000, "[]", "{}", '{"model_type": "dragoman", "model": []}', "\xff"])
 def test_a_damaged_configuration_is_named(content: str, saved: Path) -> None:
     (saved / "config.json").write_bytes(content.encode("latin-1"))
     assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))
@@ -123,15 +113,7 @@ def edit_model(folder: Path, **values: Any) -> None:
     (folder / "config.json").write_text(json.dumps(settings))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"d_model": 0},
-        {"unheard_of": 1},
-        {"d_model": 8.0},
-        {"activation": "tanh"},
-    ],
-)
+@pytest.mark.parametrize("values", [{"d_model": 0}, {"unheard_of": 1}, {"d_model": 8.0}, {"activation": "tanh"}])
 def test_an_impossible_configuration_is_named(values: dict[str, Any], saved: Path) -> None:
     edit_model(saved, **values)
     assert str(saved / "config.json") in complaint(lambda: ModelFolder.load(saved))

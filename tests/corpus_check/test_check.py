@@ -279,7 +279,7 @@ def test_the_dictionary_has_all_that_the_report_says(clean: list[Pair], tmp_path
             "line": PLACE + 1,
             "texts": ("a<U+0000>b",),
             "remark": "U+0000 at character 2",
-        },
+        }
     ]
 
 

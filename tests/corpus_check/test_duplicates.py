@@ -35,13 +35,7 @@ def test_letters_are_those_of_each_line_in_lower_case(lines: list[str]) -> None:
     assert letters_of(Side([*lines, "é"]))[:-1] == expected  # not by the fast way for ASCII
 
 
-PAIRS = [
-    ("A cat.", "Eine Katze."),
-    ("a  cat!", "eine KATZE 2"),
-    (" A cat. ", "Eine Katze."),
-    ("", "leer"),
-    ("7", "7"),
-]
+PAIRS = [("A cat.", "Eine Katze."), ("a  cat!", "eine KATZE 2"), (" A cat. ", "Eine Katze."), ("", "leer"), ("7", "7")]
 
 
 def test_keys_are_equal_for_equal_text_and_0_for_what_is_not_compared() -> None:

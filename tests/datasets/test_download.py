@@ -277,9 +277,7 @@ def news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Loca
         yield server, dataset
 
 
-def test_a_sacrebleu_test_set(
-    news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sacrebleu_set(news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["download", "sacrebleu:news/full:en-de", "--out", str(tmp_path / "data")]) == 0
     pairs = list(read_pairs([str(tmp_path / "data" / "news-full")], "en", "de"))
     assert pairs == list(zip(ENGLISH, GERMAN, strict=True))
@@ -287,10 +285,7 @@ def test_a_sacrebleu_test_set(
 
 
 def test_failures_of_sacrebleu_are_one_sentence(
-    news: tuple[LocalServer, Any],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    news: tuple[LocalServer, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     server, _ = news
     whole, server.files["/news.tgz"] = server.files["/news.tgz"], b"other bytes"

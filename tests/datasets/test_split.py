@@ -38,9 +38,7 @@ def test_every_pair_is_in_one_part_in_its_order(tmp_path: Path, capsys: pytest.C
     assert "also in held-out text" not in shown
 
 
-def test_a_sentence_with_all_its_translations_is_on_one_side(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sentence_and_its_translations_are_on_one_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = [(source, f"{target} too") for source, target in TEXT] + TEXT[:50]
     found = divide(tmp_path / "out", write(tmp_path / "text.tsv", TEXT + again))
     sources = {part: [source for source, _ in pairs] for part, pairs in found.items()}

@@ -35,9 +35,7 @@ class Whole:
         self.prefixes, self.memory, self.mask = (x[hypotheses] for x in (self.prefixes, self.memory, self.mask))
 
 
-def search_without_a_cache(
-    model: Transformer, sources: list[list[int]], config: SearchConfig
-) -> list[list[Hypothesis]]:
+def search_uncached(model: Transformer, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
     def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
         assert isinstance(state, Whole)
         state.prefixes = torch.cat((state.prefixes, last[:, None]), dim=1)
@@ -74,7 +72,7 @@ def test_a_search_finds_what_one_without_a_cache_finds(beam: int) -> None:
     config = SearchConfig(beam=beam, n_best=beam)
     found = Engine(model, CPU, autocast=False).search(sources, config)
     steps = set()
-    for ours, theirs in zip(found, search_without_a_cache(model, sources, config), strict=True):
+    for ours, theirs in zip(found, search_uncached(model, sources, config), strict=True):
         assert [h.tokens for h in ours] == [h.tokens for h in theirs]
         assert [h.log_prob for h in ours] == pytest.approx([h.log_prob for h in theirs], abs=1e-4)
         steps.add(len(ours[0].tokens))

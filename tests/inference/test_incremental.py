@@ -137,9 +137,7 @@ def test_logits_are_those_of_whole_prefixes_for_every_kind_of_model(
     ],
 )
 @torch.no_grad()
-def test_logits_stay_right_while_beams_are_reordered_and_sentences_end(
-    width: int, batch: int, leaving: list[int]
-) -> None:
+def test_logits_stay_right_while_beams_move_and_sentences_end(width: int, batch: int, leaving: list[int]) -> None:
     lengths = [1 + i * 5 % 7 for i in range(batch)]
     walk(Search(tiny(), sources(lengths)), leaving, [width])
 

@@ -203,10 +203,7 @@ def weights(translator: Translator) -> dict[str, Tensor]:
 
 def test_it_opens_from_disk_without_a_word_of_complaint(browser: Any, inspection: Inspection, tmp_path: Path) -> None:
     complaints(browser)
-    for translation in (
-        inspection,
-        inspect(build(1, 1), "cat", SearchConfig(beam=1, max_length=2)),
-    ):
+    for translation in (inspection, inspect(build(1, 1), "cat", SearchConfig(beam=1, max_length=2))):
         show(browser, translation.to_html(), tmp_path)
         assert complaints(browser) == []
         assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -369,9 +366,7 @@ def test_every_word_has_enough_contrast(browser: Any, inspection: Inspection, tm
     assert faint == []
 
 
-def test_it_works_in_notebooks(
-    browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path
-) -> None:
+def test_notebooks_show_it(browser: Any, inspection: Inspection, weights: dict[str, Tensor], tmp_path: Path) -> None:
     complaints(browser)
     path = tmp_path / "notebook.html"
     path.write_text(f"<!doctype html><meta charset=utf-8>{inspection._repr_html_()}", encoding="utf-8")

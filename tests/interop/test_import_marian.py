@@ -167,8 +167,7 @@ def test_a_folder_that_transformers_saved_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
-    [("config.json", {"dtype": "floatx"}), ("tokenizer_config.json", {"model_max_length": "long"})],
+    ("name", "changes"), [("config.json", {"dtype": "floatx"}), ("tokenizer_config.json", {"model_max_length": "long"})]
 )
 def test_what_transformers_can_not_load_is_one_sentence(name: str, changes: dict[str, Any], tmp_path: Path) -> None:
     """transformers raises errors of many kinds, some of them only when it cuts text."""

@@ -88,9 +88,7 @@ def test_learned_positions_are_a_parameter_that_is_saved() -> None:
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_an_offset_continues_where_the_last_piece_ended(
-    positions: Literal["interleaved", "halves", "learned"],
-) -> None:
+def test_an_offset_continues_where_the_last_piece_ended(positions: Literal["interleaved", "halves", "learned"]) -> None:
     encoding = PositionalEncoding(8, 20, 0.0, positions)
     x = torch.randn(2, 9, 8)
     pieces = [encoding(x[:, :4]), encoding(x[:, 4:5], offset=4), encoding(x[:, 5:], offset=5)]
@@ -98,9 +96,7 @@ def test_an_offset_continues_where_the_last_piece_ended(
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_the_last_position_fits_and_one_more_is_refused(
-    positions: Literal["interleaved", "halves", "learned"],
-) -> None:
+def test_the_last_position_fits_and_one_more_is_refused(positions: Literal["interleaved", "halves", "learned"]) -> None:
     encoding = PositionalEncoding(8, 20, 0.0, positions)
     encoding(torch.zeros(1, 20, 8))
     encoding(torch.zeros(1, 1, 8), offset=19)

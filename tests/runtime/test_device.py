@@ -20,8 +20,7 @@ def pretend_products_take(monkeypatch: pytest.MonkeyPatch, *, bf16: float, fp32:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "mps", "kind"),
-    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+    ("cuda", "mps", "kind"), [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")]
 )
 def test_auto_takes_cuda_or_mps_or_the_cpu(monkeypatch: pytest.MonkeyPatch, cuda: bool, mps: bool, kind: str) -> None:
     pretend(monkeypatch, cuda=cuda, mps=mps)

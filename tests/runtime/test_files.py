@@ -213,9 +213,7 @@ def test_a_report_replaces_neither_what_is_read_nor_another_report(tmp_path: Pat
     (tmp_path / "text").write_text("x")
     (tmp_path / "link").symlink_to("text")
     for name in ("text", "link", "../" + tmp_path.name + "/text"):
-        with pytest.raises(
-            ConfigError, match=r"^--json .* would replace the file which is read here; name another one$"
-        ):
+        with pytest.raises(ConfigError, match=r"^--json .* would replace the file which is read here;"):
             prepare_reports({"--json": str(tmp_path / name)}, [tmp_path / "other", tmp_path / "text"])
     twice = {"--json": str(tmp_path / "report"), "--markdown": f"{tmp_path}/./report"}
     with pytest.raises(ConfigError, match=r"^--markdown .* would replace the file of --json; name another one$"):

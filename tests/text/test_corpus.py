@@ -311,7 +311,7 @@ def test_sentences_with_quotes_are_not_taken_for_a_spreadsheet(row: str, tmp_pat
 def test_a_file_of_another_kind_is_refused_in_both_modes(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_bytes(data)
-    assert "compressed or a document, not text" in complaint(path)
+    assert "compressed or a document;" in complaint(path)
     with pytest.raises(DragomanError):
         collect(path)
 
@@ -319,7 +319,7 @@ def test_a_file_of_another_kind_is_refused_in_both_modes(data: bytes, tmp_path: 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_named(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_bytes("\ufeffOù est la gare ?\tWo ist der Bahnhof?\n".encode(encoding))
-    assert "t.tsv: UTF-16, not UTF-8; convert" in complaint(tmp_path / "t.tsv")
+    assert "t.tsv: UTF-16; convert" in complaint(tmp_path / "t.tsv")
 
 
 @pytest.mark.parametrize(("columns", "refused"), [("n a n b", True), ("a b n", False), ("n a", False)])

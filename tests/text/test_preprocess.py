@@ -73,11 +73,7 @@ def test_nothing_is_made_again_unless_something_changed(config: TrainConfig) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"text": TextConfig(310)},
-        {"text": TextConfig(320, max_length=99)},
-        {"clean": CleaningConfig(ratio=True)},
-    ],
+    [{"text": TextConfig(310)}, {"text": TextConfig(320, max_length=99)}, {"clean": CleaningConfig(ratio=True)}],
 )
 def test_text_is_prepared_again_when_its_settings_change(change: dict[str, Any], config: TrainConfig) -> None:
     prepare_text(config, keep_all)

@@ -122,9 +122,7 @@ def test_only_bpe_has_merges(model: SubwordModel) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_the_number_of_processors_is_irrelevant(
-    kind: Literal["bpe", "unigram"], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processors_make_no_difference(kind: Literal["bpe", "unigram"], monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{english} {number * 7919}" for number, english in enumerate(ENGLISH * 20)]
     models = set()
     for processors in (1, 2, 8):

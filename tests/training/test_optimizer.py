@@ -95,9 +95,7 @@ def test_every_step_is_that_of_adam_with_the_papers_constants(size: float) -> No
     adam = torch.optim.Adam(theirs.parameters(), betas=(0.9, 0.98), eps=1e-9)
     rates = [learning_rate(PAPER, 512, step) for step in range(1, 20)]
     for x, y in zip(
-        descend(ours, build_optimizer(ours, PAPER), rates, size),
-        descend(theirs, adam, rates, size),
-        strict=True,
+        descend(ours, build_optimizer(ours, PAPER), rates, size), descend(theirs, adam, rates, size), strict=True
     ):
         torch.testing.assert_close(x, y, rtol=1e-12, atol=1e-14)
 

@@ -36,9 +36,7 @@ def test_an_interrupted_run_continues_bit_for_bit(folder: Path, stop: int, monke
 
 
 @pytest.mark.parametrize(("number", "reason"), [(1, "interrupted"), (3, "limit")])
-def test_a_signal_in_a_validation_counts(
-    folder: Path, number: int, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_in_validation_counts(folder: Path, number: int, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also during the last of all: then the run ends as ever, but whoever called it knows."""
     straight, broken = (
         configure(folder, name, max_steps=10, validation=ValidationConfig(every=5, metric="loss"))
