@@ -55,9 +55,7 @@ def test_sentences_that_differ_in_case_spaces_and_punctuation_are_on_one_side(tm
     forms = [str.upper, lambda s: f"« {s} »!", lambda s: s.replace(" ", "  – "), str.title]
     again = [(form(source), target) for source, target in TEXT for form in forms]
     found = divide(tmp_path / "out", write(tmp_path / "text.tsv", TEXT + again + [("!", "!"), ("?", "?")]))
-    numbers = {
-        part: {s for source, _ in pairs for s in source.split() if s.isdecimal()} for part, pairs in found.items()
-    }
+    numbers = {part: {s for source, _ in some for s in source.split() if s.isdecimal()} for part, some in found.items()}
     assert not numbers["train"] & (numbers["valid"] | numbers["test"])
     assert not numbers["valid"] & numbers["test"]
     assert sum(map(len, found.values())) == 5 * len(TEXT) + 2, "nothing is lost"

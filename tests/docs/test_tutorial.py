@@ -160,9 +160,7 @@ def test_every_command_is_one_that_the_command_line_takes(
         **{each.function or verb: lambda config: called.append(config) or 0 for verb, each in VERBS.items()}
     )
     monkeypatch.setattr("dragoman.cli.main.importlib", SimpleNamespace(import_module=lambda name: verbs))
-    calls = [
-        command.partition("dragoman ")[2].partition(" >")[0] for command in commands(page) if "dragoman " in command
-    ]
+    calls = [c.partition("dragoman ")[2].partition(" >")[0] for c in commands(page) if "dragoman " in c]
     for call in calls:
         try:
             assert main(shlex.split(call)) == 0, capsys.readouterr().err

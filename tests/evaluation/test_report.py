@@ -236,10 +236,8 @@ def test_scores_of_other_texts_or_counted_otherwise_are_not_compared(
     del fewer["scores"]["chrfpp"]
     others = [character, fewer, evaluation(5, tokenized=True), evaluation(6, lines=LINES[:-1])]
     one = written(tmp_path / "1.json", first)
-    for number, (other, reason) in enumerate(
-        zip(others, [*["scored in another way"] * 3, "another text"], strict=True)
-    ):
-        path = written(tmp_path / f"other{number}.json", other)
+    for n, (other, reason) in enumerate(zip(others, [*["scored in another way"] * 3, "another text"], strict=True)):
+        path = written(tmp_path / f"other{n}.json", other)
         assert main(["compare", "--system", one, path]) == 1
         assert f"{path}: " in (told := capsys.readouterr().err)
         assert f"{reason} than {one}" in told

@@ -313,10 +313,8 @@ def test_every_number_of_every_step_is_in_the_picture_and_can_be_computed_in_the
     assert len(strips) == len(expected)
     assert all(any(torch.equal(strip, row) for strip in strips) for row in expected)
     text = " ".join(written(ax))
-    for number, (score, scaled, weight) in enumerate(
-        zip(steps["score"], steps["scaled"], steps["weight"], strict=True)
-    ):
-        index = "₁₂"[number]
+    for n, (score, scaled, weight) in enumerate(zip(steps["score"], steps["scaled"], steps["weight"], strict=True)):
+        index = "₁₂"[n]
         assert f"q₁ · k{index} = {score:g}" in text
         assert f"{score:g} ÷ 2 = {scaled:g}" in text
         assert f"exp({scaled:g}) ÷ Σ exp = {weight:.2g}" in text
