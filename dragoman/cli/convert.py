@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,13 @@ from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
 from dragoman.runtime.console import say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
+
+_EXPORTS: dict[str, Callable[[ModelFolder, Path, str], Backend]] = {
+    "argos": ctranslate2.export,
+    "ctranslate2": ctranslate2.export,
+    "huggingface": huggingface.export,
+    "onnx": onnx.export,
+}
 
 
 def export_model(config: ExportConfig) -> int:
@@ -64,10 +71,10 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     if config.quantization != "float32":
         say("first the same in float32, where rounding cannot hide a fault")
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            _prove(loaded, _write(loaded, config.to, "float32", Path(place)), sample)
+            _prove(loaded, _EXPORTS[config.to](loaded, Path(place), "float32"), sample)
     model = folder / "model" if package else folder
     model.mkdir(exist_ok=True)
-    parity = _prove(loaded, _write(loaded, config.to, config.quantization, model), sample)
+    parity = _prove(loaded, _EXPORTS[config.to](loaded, model, config.quantization), sample)
     readme = card(loaded, config.to, config.quantization, parity, package)
     if package:
         argos.write_package(package, loaded, model, folder, readme)
@@ -75,18 +82,6 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, sorted(folder.iterdir())))
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")
     _write_proof(parity, folder)
-
-
-def _write(loaded: ModelFolder, target: str, quantization: str, folder: Path) -> Backend:
-    """Write the model for a library, and load it with that library."""
-    if target == "huggingface":
-        huggingface.write_model(loaded, folder)
-        return huggingface.HuggingFaceBackend(folder)
-    if target == "onnx":
-        onnx.write_model(loaded, folder)
-        return onnx.OnnxBackend(folder)
-    ctranslate2.write_model(loaded, folder, quantization)
-    return ctranslate2.CTranslate2Backend(folder, loaded.model.config, exact=quantization == "float32")
 
 
 def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:

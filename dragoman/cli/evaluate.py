@@ -6,17 +6,16 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import yaml
-
 from dragoman.checkpoint import RUN_FILE
 from dragoman.cli.options import CompareConfig, EvaluateConfig
+from dragoman.cli.parsing import read_yaml
 from dragoman.cli.translate import line_counter, naming, open_translator, say_truncated
 from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.exported import files_of_model
 from dragoman.runtime.console import NowAndThen, say
-from dragoman.runtime.files import checksum, prepare_reports, write_atomically
+from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate, read_pairs
 
 
@@ -30,10 +29,10 @@ def evaluate(config: EvaluateConfig) -> int:
     pairs, name = list(read_pairs(config.test, direction.source, direction.target)), ", ".join(config.test)
     if not pairs:
         raise DragomanError(f"{name}: empty; there is nothing to evaluate")
-    seen = _files_of_the_run(Path(config.folder))
-    for text, corpus in zip(config.test, corpora, strict=True):
-        if all(checksum(path) in seen for path in corpus.paths):
-            say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
+    run = Path(config.folder, RUN_FILE)
+    settings = read_yaml(run) if run.exists() else {}
+    for text in {*config.test} & {*settings.get("train", ()), *settings.get("valid", ())}:
+        say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
     with naming(name):
         progress = line_counter(NowAndThen(say), 0, len(pairs))
         found = translator.translate([source for source, _ in pairs], config, progress)
@@ -53,19 +52,6 @@ def evaluate(config: EvaluateConfig) -> int:
         if metric in scores:
             print(f"{METRICS[metric]} {scores[metric]:.2f}  {scores[f'{metric}_signature']}")
     return 0
-
-
-def _files_of_the_run(folder: Path) -> set[str]:
-    """SHA-256 of the files that a run was trained and validated with, as far as its folder still knows them."""
-    try:
-        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
-        files = json.loads((folder / "data" / "key.json").read_text(encoding="utf-8"))["files"]
-        languages = settings["source"], settings["target"]
-        tested = [path for text in settings["test"] for path in locate(text, *languages).paths]
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError, DragomanError):
-        return set()  # not the folder of a run, or its text is elsewhere by now
-    held_out = map(checksum, folder.glob("heldout.*"))  # without a validation text, the model was chosen by these
-    return {file[3] for file in files[: len(files) - len(tested)]} | {*held_out}
 
 
 def compare(config: CompareConfig) -> int:

@@ -6,7 +6,8 @@ Shapes: N predictions, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import cycle
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from dragoman.training.optimizer import learning_rate
 
 SETTINGS = ((256, 4000), (512, 4000), (512, 8000), (1024, 4000))
 """Pairs of d_model and warmup_steps; (512, 4000) is the paper's base model, (1024, 4000) its big one."""
-SCHEDULES = [OptimizerConfig(schedule=name) for name in ("paper", "inverse-sqrt", "linear", "cosine")]
+SCHEDULES = [OptimizerConfig(schedule=name) for name in get_args(get_type_hints(OptimizerConfig)["schedule"])]
 STEPS = 20_000  # of the run that is drawn
 TOKENS = ("<pad>", "<unk>", "<s>", "</s>", "Bonjour", "le", "monde", "jour")
 """A vocabulary of eight, the first four as every vocabulary of Dragoman begins."""
@@ -39,7 +40,7 @@ def learning_rates(figure: Figure) -> None:
     left, right = figure.subplots(1, 2)
     for (d_model, warmup), look in zip(SETTINGS, style.SERIES, strict=True):
         _rates(left, OptimizerConfig(warmup_steps=warmup), d_model, f"{d_model:,}; {warmup:,}", look)
-    for config, look in zip(SCHEDULES, style.SERIES, strict=True):
+    for config, look in zip(SCHEDULES, cycle(style.SERIES), strict=False):
         _rates(right, config, 512, config.schedule, look)
     for ax, title, heading in ((left, "the paper’s schedule", "d_model; warm-up"), (right, "all schedules", "")):
         ax.set(xlim=(0, STEPS / 1000), ylim=(0, None), title=title)

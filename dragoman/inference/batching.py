@@ -81,7 +81,7 @@ class Workers(Generic[Result]):
                 self._size, self._started = size, now
             pool = self._pool
             try:
-                yield lambda *arguments: pool.submit(_compute_there, *arguments)
+                yield lambda *arguments: _submit(pool, arguments)
             except BrokenProcessPool:
                 self._stop()
                 raise DragomanError("a worker was killed, perhaps for lack of memory: try --workers 1") from None
@@ -102,6 +102,17 @@ class Workers(Generic[Result]):
             self._pool = None
 
     __del__ = _stop
+
+
+def _submit(pool: ProcessPoolExecutor, arguments: tuple[Any, ...]) -> Future[Sequence[Any] | None]:
+    """Give arguments to a process; Ctrl-C waits meanwhile, as it would leave the pool, or a new process, half ready."""
+    if sys.platform == "win32":
+        raise NotImplementedError
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(_compute_there, *arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 _compute: Compute[Any]  # of a process that works for another

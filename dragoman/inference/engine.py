@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.config import BOS, PAD, DragomanError, SearchConfig
 from dragoman.inference.incremental import IncrementalDecoder, IncrementalState
-from dragoman.inference.rules import NEVER_WRITTEN, MinLength, Rule, length_limits
+from dragoman.inference.rules import Rule, length_limits, rules_of
 from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import padding_mask
@@ -52,8 +52,7 @@ class Engine:
                 logits = decoder.step(last, state)
                 return logits, log_sums(logits)
 
-            rules: list[Rule] = [*more_rules, NEVER_WRITTEN, MinLength(config.min_length)]
-            found = search(step, start, limits, config, rules, self.device)
+            found = search(step, start, limits, config, [*more_rules, *rules_of(config)], self.device)
         if not all(found):
             raise DragomanError("the model computes NaN: its weights are damaged or too large; take another checkpoint")
         return found

@@ -54,6 +54,11 @@ class MinLength:
         return logits
 
 
+def rules_of(config: SearchConfig) -> list[Rule]:
+    """The rules that a search follows, in order."""
+    return [NEVER_WRITTEN, MinLength(config.min_length)]
+
+
 def length_limits(sources: Sequence[Sequence[int]], config: SearchConfig, max_length: int) -> list[int]:
     """Most tokens of each source's translation, not counting the end; sources are ids, each ending in EOS.
 

@@ -103,6 +103,12 @@ def _set_norm(spec: Any, weights: dict[str, Array], name: str) -> None:
     spec.gamma, spec.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
 
 
+def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:
+    """Write a model into an empty folder, and load it from there."""
+    write_model(loaded, folder, quantization)
+    return CTranslate2Backend(folder, loaded.model.config, exact=quantization == "float32")
+
+
 class CTranslate2Backend(Backend):
     """A folder in CTranslate2's format, as a side of the proof; exact if its weights are stored in float32."""
 

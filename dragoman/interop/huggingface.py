@@ -179,6 +179,12 @@ def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
     }
 
 
+def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:
+    """Write a model in float32 into an empty folder, and load it from there."""
+    write_model(loaded, folder)
+    return HuggingFaceBackend(folder)
+
+
 class HuggingFaceBackend(Backend):
     """A Marian folder, loaded by transformers with its own tokenizer, as a side of the proof.
 

@@ -110,6 +110,12 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     loaded.vocabulary.save(out)
 
 
+def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:
+    """Write a model in float32 into an empty folder, and load it from there."""
+    write_model(loaded, folder)
+    return OnnxBackend(folder)
+
+
 class OnnxBackend(Backend):
     """Both graphs, run by onnxruntime, as a side of the proof; Dragoman's own loop searches."""
 
