@@ -61,8 +61,9 @@ bench: .bench/peers/.ready .bench/joeynmt/.ready
 	.bench/joeynmt/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-joeynmt.txt
 	@touch $@
 
-docs: $(READY) demo
+docs: $(READY)
 	$(BIN)/python benchmarks/report.py
+	$(BIN)/python docs_build/refresh.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

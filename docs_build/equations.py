@@ -1,4 +1,4 @@
-"""Equations: the build converts $…$ and $$…$$ to MathML, so that browsers need no script for them."""
+"""Equations: the build converts $…$ and ```math fences to MathML, so that browsers need no script for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mkdocs.structure.pages import Page
 
 log = get_plugin_logger("equations")
 
-# The output of pymdownx.arithmatex for $…$ and $$…$$ outside of code.
+# The output of pymdownx.arithmatex for $…$ and ```math fences outside of code.
 _INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
 _BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.S)
 

@@ -1,18 +1,9 @@
-"""Find names in the code: the syntax tree gives the file and line of each.
-
-A reference is one of
-
-    dragoman.model.attention                                          a module
-    dragoman.model.attention:MultiHeadAttention.project               something it defines
-    dragoman.model.attention:MultiHeadAttention.project @ some text   the first line in it with this text
-    tests/model/test_masks.py::test_every_pad_symbol_is_hidden        a test
-"""
+"""Find names in the code: the syntax tree gives the lines of each."""
 
 from __future__ import annotations
 
 import ast
 import functools
-from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,54 +11,44 @@ PACKAGE = "dragoman"
 
 
 class UnknownSymbol(Exception):
-    """A reference to a file, definition or text that does not exist."""
+    """A file, definition or text that does not exist."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """The target of a reference."""
+def line_of(file: str, reference: str) -> int:
+    """Return the line, from 1, of `Class.method`, `CONSTANT`, `function @ text in it` or ` @ text in the file`.
 
-    file: str
-    """Path from the repository's root, with forward slashes."""
-    line: int
-    """From 1."""
-    module: str
-    """The dotted module, or the path of a test file."""
-    name: str
-    """The name defined there; empty for the module itself."""
-
-    @property
-    def is_public(self) -> bool:
-        """Whether the API reference has it."""
-        parts = [*self.module.split("."), *self.name.split(".")]
-        return self.module.startswith(PACKAGE) and not any(part.startswith("_") for part in parts)
-
-
-def resolve(reference: str) -> Place:
-    """Return the place that a reference names.
+    Args:
+        file: path from the repository's root.
+        reference: a definition, and a text to look for in it; methods and fields have dotted names.
 
     Raises:
         UnknownSymbol: there is no such file, definition or text.
     """
-    symbol, at, text = (part.strip() for part in reference.partition(" @ "))
-    separator = "::" if "::" in symbol else ":"
-    module, _, name = symbol.partition(separator)
-    file = module if separator == "::" else module_file(module)
-    path = ROOT / file
-    if not path.is_file():
-        raise UnknownSymbol(f"{reference}: there is no file {file}")
-    start, end = 1, len(_lines(path))
+    name, at, text = (part.strip() for part in reference.partition(" @ "))
+    lines = source_lines(file)
+    start, end = 1, len(lines)
     if name:
-        definitions = _definitions(path)
+        definitions = _definitions("\n".join(lines))
         if name not in definitions:
-            raise UnknownSymbol(f"{reference}: {file} defines no {name}")
+            raise UnknownSymbol(f"{file} defines no {name}")
         start, end = definitions[name]
     if not at:
-        return Place(file, start, module, name)
+        return start
     for number in range(start, end + 1):
-        if text in _lines(path)[number - 1]:
-            return Place(file, number, module, name)
-    raise UnknownSymbol(f"{reference}: {name or file} has no line with {text!r}")
+        if text in lines[number - 1]:
+            return number
+    raise UnknownSymbol(f"{file}: {name or 'it'} has no line with {text!r}")
+
+
+def source_lines(file: str) -> list[str]:
+    """Return the lines of a file.
+
+    Raises:
+        UnknownSymbol: there is no such file.
+    """
+    if not (ROOT / file).is_file():
+        raise UnknownSymbol(f"there is no file {file}")
+    return (ROOT / file).read_text(encoding="utf-8").split("\n")
 
 
 def module_file(module: str) -> str:
@@ -91,13 +72,8 @@ def parse(path: Path) -> ast.Module:
 
 
 @functools.cache
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").split("\n")
-
-
-@functools.cache
-def _definitions(path: Path) -> dict[str, tuple[int, int]]:
-    """Return the first and last line of each definition in a file; methods and fields have dotted names."""
+def _definitions(source: str) -> dict[str, tuple[int, int]]:
+    """Return the first and last line of each definition in a file's text."""
     found: dict[str, tuple[int, int]] = {}
 
     def collect(body: list[ast.stmt], prefix: str) -> None:
@@ -115,11 +91,5 @@ def _definitions(path: Path) -> dict[str, tuple[int, int]]:
             if isinstance(node, ast.ClassDef):
                 collect(node.body, f"{prefix}{node.name}.")
 
-    collect(parse(path).body, "")
+    collect(ast.parse(source).body, "")
     return found
-
-
-def forget() -> None:
-    """Clear the caches, so that every file is read again."""
-    _lines.cache_clear()
-    _definitions.cache_clear()

@@ -6,14 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import Files
-from mkdocs.structure.pages import Page
 
 from dragoman.config import ModelConfig, OptimizerConfig, model_preset
 from dragoman.model.transformer import Transformer
-
-_MARK = "<!-- table 3 -->"
 
 
 @dataclass(frozen=True)
@@ -70,12 +65,8 @@ def parameters(row: Row) -> int | None:
         return Transformer(shape).num_parameters
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Insert the table at its mark."""
-    return markdown.replace(_MARK, _table()) if _MARK in markdown else markdown
-
-
-def _table() -> str:
+def table_3() -> str:
+    """Return the table."""
     lines = [
         "| row | setting | perplexity | BLEU | parameters, paper | parameters, here |",
         "|---|---|--:|--:|--:|--:|",
