@@ -1,6 +1,6 @@
 """Rewrite what is generated in the pages: links to lines of code, excerpts, tables and lists from the code.
 
-In README.md, CONTRIBUTING.md and docs/*.md, outside of fenced code,
+In *.md and docs/*.md, outside of fenced code,
 
     [`causal_mask`](../dragoman/model/masks.py#L1)                         gets the line of this definition
     [what it says](../tests/test_config.py#L1 "test_name")                 gets the line of what the title names
@@ -28,7 +28,7 @@ from table_3 import table_3
 from dragoman.figures.gallery import GALLERY, save_gallery
 
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md"))]
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.S | re.M)
 
 _LINK = re.compile(r'\[(`[^`\n]+`|[^\[\]]*)\]\(((?:\.\./)?((?:dragoman|tests)/[\w/]+\.py))#L\d+(?:\s+"([^"]*)")?\)')

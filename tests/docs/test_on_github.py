@@ -117,6 +117,11 @@ def test_every_picture_is_there_and_used() -> None:
     assert {file.stem for file in there if file.suffix == ".svg"} == set(GALLERY)
 
 
+def test_the_paper_map_leads_to_every_file_of_the_model() -> None:
+    linked = {target for _, target, _ in internal(DOCS / "paper.md")}
+    assert set((ROOT / "dragoman" / "model").glob("[!_]*.py")) <= linked
+
+
 @pytest.mark.parametrize(
     ("link", "line"),
     [
