@@ -193,7 +193,7 @@ class TextConfig(Settings):
 
 
 @dataclass(frozen=True)
-class CleaningConfig:
+class CleaningConfig(Settings):
     """Which pairs of the training text are left out. Empty pairs and those beyond text.max_length always are."""
 
     overlap: bool = True

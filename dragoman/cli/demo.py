@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,10 @@ from dragoman.runtime.device import choose_device
 from dragoman.text.corpus import read_pairs
 from dragoman.train import run_training
 
-_GREETING = "Hello world"
+_PARTS = {
+    "test": "sentences that combine in a new way what it has learned",
+    "everyday": "everyday sentences that somebody wrote for testing alone",
+}
 _SHOWN = 8
 
 
@@ -23,22 +27,22 @@ def demo(config: DemoConfig) -> int:
     """Write the phrasebook, train on it, score unseen sentences, translate some; returns the exit code."""
     out = Path(config.out)
     phrasebook, model = out / "phrasebook", out / "en-fr"
-    if not (phrasebook / "test.fr").is_file():  # the last file to be written
+    if not (phrasebook / "everyday.fr").is_file():  # the last file to be written
         write_phrasebook(phrasebook)
     outcome = run_training(demo_training(phrasebook, model))
     if outcome.reason == "interrupted":
         say(f"stopped after step {outcome.progress.step:,}; run it again to continue")
         return 128 + outcome.signal
     translator = Translator.load(model, choose_device("auto"))
-    pairs = list(read_pairs([str(phrasebook / "test")], "en", "fr"))
-    translations = [t.text for t in translator.translate([source for source, _ in pairs])]
-    scores = evaluate(translations, [target for _, target in pairs], "fr")
-    print(f"{len(pairs):,} sentences it has never seen: BLEU {scores.bleu:.1f}  {scores.bleu_signature}\n")
-    shown = [_GREETING, *(source for source, _ in pairs[:_SHOWN])]
-    for source, translation in zip(shown, translator.translate(shown), strict=True):
+    for part, what in _PARTS.items():
+        pairs = list(read_pairs([str(phrasebook / part)], "en", "fr"))
+        translations = list(translator.translate([source for source, _ in pairs]))
+        scores = evaluate([translation.text for translation in translations], [target for _, target in pairs], "fr")
+        print(f"BLEU {scores.bleu:.1f} on {len(pairs):,} {what}")
+    print(f"({scores.bleu_signature}). Some of the latter:\n")
+    for (source, _), translation in zip(pairs[:_SHOWN], translations, strict=False):
         print(f"  {source}\n    → {translation.text}")
-    another = next(source for source, _ in pairs[_SHOWN:] if "'" not in source)  # a shell would stumble over one
-    print(f"\nYour turn:  echo '{another}' | dragoman translate {model}")
+    print(f"\nYour turn:\n\n  echo 'Where is the station?' | {sys.argv[0]} translate {model}")
     return 0
 
 
@@ -52,9 +56,10 @@ def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
         valid=[str(phrasebook / "valid")],
         out=str(model),
         preset="tiny",
-        max_steps=800,
-        model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.1),
-        text=TextConfig(vocab_size=2000),
+        max_steps=1000,
+        max_minutes=4,
+        model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.0),
+        text=TextConfig(vocab_size=4000),
         optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=3072),
         validation=ValidationConfig(every=200, max_lines=250, keep_last=1),
     )

@@ -1,6 +1,6 @@
-"""The phrasebook: 29,552 everyday sentences in English and French, which `dragoman demo` trains on.
+"""The phrasebook: 115,000 everyday sentences in English and French, which `dragoman demo` trains on.
 
-`tools/phrasebook` in the repository has the grammar that generated them.
+`tools/phrasebook` in the repository has the hand-written sentences and the grammar that they are made of.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ class Phrasebook(NamedTuple):
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
+    """Sentences that combine in a new way what training shows."""
+    everyday: list[Pair]
+    """Sentences that somebody wrote for testing, without looking at the rest."""
 
 
 def read_phrasebook() -> Phrasebook:
     """Return the phrasebook that comes with Dragoman."""
-    book = Phrasebook([], [], [])
+    book = Phrasebook([], [], [], [])
     with gzip.open(PHRASEBOOK_FILE, "rt", encoding="utf-8") as lines:
         for line in lines:
             part, english, french = line.rstrip("\n").split("\t")

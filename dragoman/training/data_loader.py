@@ -34,7 +34,7 @@ class DataLoader:
     def settle_accumulation(self, progress: Progress) -> None:
         """Fix how many batches make a step, a multiple of the number of processes, when a run starts."""
         size = self._processes.size
-        progress.accumulate = progress.accumulate or math.ceil(self._config.optimizer.accumulate / size) * size
+        progress.accumulate = max(progress.accumulate, 0) or math.ceil(self._config.optimizer.accumulate / size) * size
 
     def steps(self, progress: Progress) -> Iterator[StepBatches]:
         """Yield the steps from the current position of the run until a limit is reached; advances the position."""

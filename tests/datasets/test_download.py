@@ -189,6 +189,7 @@ def test_a_corrupted_file_is_refused(server: LocalServer, tmp_path: Path, capsys
         ("tatoeba", FILES["/deu-eng.zip"][:-20]),
         ("tatoeba", zipped({"fra.txt": "x"})),
     ],
+    ids=["half a tar", "another tar", "half a zip", "another zip"],
 )
 def test_damaged_archives_are_removed(
     name: str, content: bytes, server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]

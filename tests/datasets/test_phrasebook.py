@@ -1,7 +1,9 @@
-"""The phrasebook is what its grammar generates, and reads like a handbook of French says."""
+"""The phrasebook is what its tool generates, and reads like a handbook of French says."""
 
 import gzip
+import random
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,20 @@ from dragoman.config import DragomanError
 from dragoman.datasets.phrasebook import PHRASEBOOK_FILE, write_phrasebook
 from tests.texts_at_hand import phrasebook
 from tools.phrasebook.__main__ import as_table
-from tools.phrasebook.frames import frames, generate_phrasebook, sentences
+from tools.phrasebook.corpus import HELD_OUT, generate_phrasebook
+from tools.phrasebook.everyday import FOLDER, Line, expand, read_lines
+from tools.phrasebook.frames import frames, generate_grammar, sentences
+from tools.phrasebook.variations import addressed, as_typed, bare
 
-BOOK = phrasebook()
-PAIRS = BOOK.train + BOOK.valid + BOOK.test
+BOOK, GRAMMAR = phrasebook(), generate_grammar()
+PAIRS = GRAMMAR.train + GRAMMAR.valid + GRAMMAR.test
 FRENCH = [french for _, french in PAIRS]
+WRITTEN = [line for path in sorted(FOLDER.glob("*.tsv")) for line in read_lines(path)]
 
+TU_CUE = re.compile(r"(?:Paul|Thomas|Nicolas|Hugo|Marie|Julie|Emma|Alice|Mum|Dad|darling|my friend)[.?!]?$")
+VOUS_CUE = re.compile(
+    r"(?:sir|madam|doctor|Mr Martin|Mrs Bernard|everyone|children|girls|my friends|ladies|gentlemen)[.?!]?$"
+)
 MONTHS = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 VOWEL = r"(?!haricot|Hollande|huit|onze)[aeiouhâàéèêîôœAEIOUHÉÈÊŒ]"
 
@@ -23,24 +33,59 @@ VOWEL = r"(?!haricot|Hollande|huit|onze)[aeiouhâàéèêîôœAEIOUHÉÈÊŒ]"
 # ------------------------------------------------------------------------------------------------ corpus and split
 
 
-def test_the_grammar_still_writes_what_is_shipped() -> None:
+def test_the_tool_still_writes_what_is_shipped() -> None:
     assert as_table(generate_phrasebook()) == gzip.decompress(PHRASEBOOK_FILE.read_bytes())
 
 
 def test_the_parts_share_no_sentence() -> None:
-    assert (len(BOOK.train), len(BOOK.valid), len(BOOK.test)) == (28_052, 500, 1000)
-    assert len(set(PAIRS)) == len({english for english, _ in PAIRS}) == len(PAIRS)
+    parts = BOOK._asdict()
+    assert all(len({english for english, _ in pairs}) == len(pairs) for pairs in parts.values())
     for side in (0, 1):
-        train, valid, test = ({pair[side] for pair in part} for part in BOOK)
-        assert not train & valid
-        assert not train & test
-        assert not valid & test
+        sides = [{pair[side] for pair in pairs} for pairs in parts.values()]
+        assert len(set().union(*sides)) == sum(map(len, sides))
+
+
+def test_sentences_that_are_held_out_for_testing_are_nowhere_else_in_any_form() -> None:
+    assert len(BOOK.everyday) == 200
+    assert BOOK.everyday == [(line.english, line.french) for line in read_lines(HELD_OUT)]
+    held = {bare(side) for pair in BOOK.everyday for side in pair}
+    assert not held & {bare(side) for pair in BOOK.train + BOOK.valid + BOOK.test for side in pair}
+
+
+def test_training_shows_thousands_of_words_often_enough() -> None:
+    assert len(WRITTEN) >= 14_000
+    words = Counter(word for _, french in BOOK.train for word in re.findall(r"\w+", french.lower()))
+    assert sum(count >= 10 for count in words.values()) >= 3000
+
+
+def test_a_line_expands_to_its_alternatives_in_step() -> None:
+    line = Line("{1:I|You} [see|can see] {2:a dog|two cats} now.", "Maintenant, {2:un chien|deux chats} {1:A|B}.", "")
+    found = set(expand(line, 9, random.Random(1)))
+    assert {sentence.french for sentence in found} == {
+        f"Maintenant, {what} {who}." for what in ("un chien", "deux chats") for who in "AB"
+    }
+    for sentence in found:
+        assert ("I " in sentence.english) == (" A." in sentence.french)
+        assert ("dog" in sentence.english) == ("chien" in sentence.french)
+        assert re.search("(see|can see) ", sentence.english)
+    assert len(list(expand(line, 3, random.Random(1)))) == 3
+
+
+def test_a_name_decides_between_tu_and_vous() -> None:
+    line, rng = Line("Where do you live?", "Où habitez-vous ?", "Où habites-tu ?"), random.Random(1)
+    found = {pair for _ in range(50) for pair in addressed(line, rng)}
+    assert {("Where do you live?", "Où habitez-vous ?"), ("Where do you live, Paul?", "Où habites-tu, Paul ?")} <= found
+    assert ("Excuse me, where do you live?", "Excusez-moi, où habitez-vous ?") in found
+    for english, french in found:
+        polite = re.search("sir|madam|doctor|M(r|rs) |^(Excuse|Sorry|Hello|Please|Tell|By|Good)", english)
+        assert ("habites-tu" in french) == ("," in english and not polite)
+        assert bare(english) == bare(as_typed(english, rng)) == "where do you live"
 
 
 def test_training_shows_the_fillers_of_held_out_sentences_in_their_frame_but_never_together() -> None:
     key_of = {sentence.english: sentence.key for frame in frames() for sentence in sentences(frame, 1)}
-    train = {key_of[english] for english, _ in BOOK.train}
-    held = {key_of[english] for english, _ in BOOK.valid + BOOK.test}
+    train = {key_of[english] for english, _ in GRAMMAR.train}
+    held = {key_of[english] for english, _ in GRAMMAR.valid + GRAMMAR.test}
     assert not train & held
     assert {key[0] for key in train} == {english for english, _ in frames()}
     for position in (1, 2):

@@ -4,7 +4,7 @@ import gzip
 import io
 
 from dragoman.datasets.phrasebook import PHRASEBOOK_FILE, Phrasebook
-from tools.phrasebook.frames import generate_phrasebook
+from tools.phrasebook.corpus import generate_phrasebook
 
 
 def as_table(book: Phrasebook) -> bytes:

@@ -35,10 +35,10 @@ from dragoman.datasets.phrasebook import Phrasebook
 from tools.phrasebook import french, lexicon
 from tools.phrasebook.french import Filler
 
-SAMPLES_PER_FRAME = 230
+SAMPLES_PER_FRAME = 80
 """How many sentences are made of each frame; a frame with fewer is used whole."""
-VALID_SIZE = 500
-TEST_SIZE = 1000
+VALID_SIZE = 150
+TEST_SIZE = 300
 MIN_SHOWN = {"en": 5, "fr": 5, "frame": 2}
 """How often training shows, at least, the words of a held-out sentence and each of its fillers in the same frame."""
 SHORT = 3
@@ -369,8 +369,8 @@ def _hold_out(groups: dict[Key, list[Sentence]], size: int, shown: Counter[Key])
     return held
 
 
-def generate_phrasebook(seed: int = 1) -> Phrasebook:
-    """The phrasebook of a seed: the same lists on every machine."""
+def generate_grammar(seed: int = 1) -> Phrasebook:
+    """The sentences of a seed: the same lists on every machine."""
     corpus = _corpus(seed)
     random.Random(seed).shuffle(corpus)
     groups = _candidates(corpus)
@@ -378,4 +378,6 @@ def generate_phrasebook(seed: int = 1) -> Phrasebook:
     valid, test = (_hold_out(groups, size, shown) for size in (VALID_SIZE, TEST_SIZE))
     held = {sentence.english for sentence in valid + test}
     train = [sentence for sentence in corpus if sentence.english not in held]
-    return Phrasebook(*([(sentence.english, sentence.french) for sentence in part] for part in (train, valid, test)))
+    return Phrasebook(
+        *([(sentence.english, sentence.french) for sentence in part] for part in (train, valid, test, []))
+    )
