@@ -12,7 +12,6 @@ from dragoman.datasets.phrasebook import write_phrasebook
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import say
-from dragoman.runtime.device import choose_device
 from dragoman.text.corpus import read_pairs
 from dragoman.train import run_training
 
@@ -20,27 +19,25 @@ _PARTS = {
     "test": "sentences that combine in a new way what it has learned",
     "everyday": "everyday sentences that somebody wrote for testing alone",
 }
-_SHOWN = 8
 
 
 def demo(config: DemoConfig) -> int:
     """Write the phrasebook, train on it, score unseen sentences, translate some; returns the exit code."""
-    out = Path(config.out)
-    phrasebook, model = out / "phrasebook", out / "en-fr"
+    phrasebook, model = Path(config.out, "phrasebook"), Path(config.out, "en-fr")
     if not (phrasebook / "everyday.fr").is_file():  # the last file to be written
         write_phrasebook(phrasebook)
     outcome = run_training(demo_training(phrasebook, model))
     if outcome.reason == "interrupted":
         say(f"stopped after step {outcome.progress.step:,}; run it again to continue")
         return 128 + outcome.signal
-    translator = Translator.load(model, choose_device("auto"))
+    translator = Translator.load(model, "auto")
     for part, what in _PARTS.items():
         pairs = list(read_pairs([str(phrasebook / part)], "en", "fr"))
         translations = list(translator.translate([source for source, _ in pairs]))
         scores = evaluate([translation.text for translation in translations], [target for _, target in pairs], "fr")
         print(f"BLEU {scores.bleu:.1f} on {len(pairs):,} {what}")
     print(f"({scores.bleu_signature}). Some of the latter:\n")
-    for (source, _), translation in zip(pairs[:_SHOWN], translations, strict=False):
+    for (source, _), translation in zip(pairs[:8], translations, strict=False):
         print(f"  {source}\n    → {translation.text}")
     print(f"\nYour turn:\n\n  echo 'Where is the station?' | {sys.argv[0]} translate {model}")
     return 0

@@ -20,10 +20,21 @@ _REPORT_STARTS = (b"{\n", b"| ", b"<!doctype html", b"PK\3\4")  # JSON, a table,
 def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal digits."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+@contextmanager
+def open_to_read(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file; an OSError of reading it then has the file's name, as one of opening it has."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def make_folder(folder: Path) -> None:
@@ -78,11 +89,8 @@ def prepare_reports(reports: Mapping[str, str], read: Iterable[Path] = ()) -> No
 
 
 def _begins_as_report(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            start = file.read(16)
-    except OSError as error:
-        raise DragomanError(f"{path}: {error.strerror}") from None
+    with open_to_read(path) as file:
+        start = file.read(16)
     return not start or start.startswith(_REPORT_STARTS)
 
 
