@@ -16,12 +16,15 @@ A name or text that the code doesn't have is an error. Run it after each change 
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import sys
 import textwrap
 from collections.abc import Callable
 
 from option_lists import presets, verbs
+from PIL import Image
 from symbols import ROOT, UnknownSymbol, line_of, source_lines
 from table_3 import table_3
 
@@ -33,7 +36,6 @@ FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.S | re.M)
 
 _LINK = re.compile(r'\[(`[^`\n]+`|[^\[\]]*)\]\(((?:\.\./)?((?:dragoman|tests)/[\w/]+\.py))#L\d+(?:\s+"([^"]*)")?\)')
 _CODE = re.compile(r"(<!-- code: (\S+) (.*?) -->\n).*?(<!-- end of code -->)", re.S)
-_PICTURE_DPI = 90  # of maps with thousands of cells; all else has no pixels
 
 
 def refreshed(text: str) -> str:
@@ -86,10 +88,17 @@ def _pictures() -> str:
 
 
 def draw_pictures() -> None:
-    """Draw every picture into docs/figures, with coordinates to a hundredth of a point."""
-    for path in save_gallery(DOCS / "figures", "svg", _PICTURE_DPI):
-        shorter = re.sub(r"(scale\(\S+)|(\.\d\d)\d+", lambda match: match[1] or match[2], path.read_text("utf-8"))
-        path.write_text(re.sub(r"\s*\n\s*", "\n", shorter), encoding="utf-8")
+    """Draw every picture into docs/figures, small: coordinates to a tenth of a point, maps in 64 colours."""
+    for path in save_gallery(DOCS / "figures", "svg", dpi=150):
+        text = re.sub(r"(scale\(\S+|\d\d\.\d|\.\d\d)\d*", r"\1", path.read_text(encoding="utf-8"))
+        text = re.sub(r"(?<=data:image/png;base64,)[^\"]+", _in_64_colours, text)
+        path.write_text(re.sub(r"\s*\n\s*", "\n", text), encoding="utf-8")
+
+
+def _in_64_colours(png: re.Match[str]) -> str:
+    content = io.BytesIO()
+    Image.open(io.BytesIO(base64.b64decode(png[0]))).convert("RGB").quantize(64).save(content, "png", optimize=True)
+    return base64.b64encode(content.getvalue()).decode()
 
 
 def main() -> None:
