@@ -49,7 +49,7 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
         lines = "".join(pair[side] + "\n" for pair in phrasebook().train[:500])
         (tmp_path / f"all.{language}").write_text(lines, encoding="utf-8")
     blocks = [block.replace("\\\n", "").strip().splitlines() for block in SHELL[-4:]]
-    own, _, inside, elsewhere = blocks  # the recipe: below
+    own, inside, elsewhere, _ = blocks  # the recipe: below
     split, check, train, translate, evaluate = own
     shell(split, tmp_path)
     sizes = [len((tmp_path / f"{part}.de").read_text("utf-8").splitlines()) for part in ("train", "valid", "test")]
@@ -84,7 +84,7 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
 
 
 def test_the_recipe_of_the_readme_can_be_followed(tmp_path: Path) -> None:
-    reproduce, download = SHELL[-3].strip().splitlines()
+    reproduce, download = SHELL[-1].strip().splitlines()
     found = shell(f"{reproduce} --dry-run --data {tmp_path} --out {tmp_path / 'out'}", ROOT)
     assert re.search(r"^time: [\d,]+ steps", found, re.M)
     words = shlex.split(download)
