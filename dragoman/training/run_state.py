@@ -18,7 +18,7 @@ import filelock
 import torch
 
 from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
-from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.config import DragomanError, Settings, TrainConfig, differences
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
 from dragoman.runtime.files import checksum, make_folder, not_saved, remove_leftovers, settle
@@ -34,7 +34,7 @@ _NEW_TEXT = "the training text has changed"
 
 
 @dataclass
-class Progress:
+class Progress(Settings):
     """Where a run stands; part of every saved state, under these names."""
 
     step: int = 0
