@@ -89,7 +89,7 @@ def read_evaluation(path: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         found = {}
     if not isinstance(found, dict) or not found.keys() >= _KEPT:
         raise DragomanError(f"{path}: not what evaluate --json writes; evaluate the model again")

@@ -208,5 +208,5 @@ def _read_key(folder: Path) -> dict[str, Any] | None:
     try:
         key: dict[str, Any] = json.loads((folder / _KEY).read_text(encoding="utf-8"))
         return key if key.keys() == {"settings", "parts", "files", "subwords"} else None
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None

@@ -95,15 +95,15 @@ class Recorder:
             silence(sys.stderr)
 
     def _place(self, record: Mapping[str, Any]) -> tuple[int, bool]:
-        """The step of a record, and whether it is of the validation after it."""
-        return record["step"], any(tag.startswith(("valid/", "health/")) for tag in record)
+        return record["step"], any(tag.startswith(("valid/", "health/")) for tag in record)  # of a validation
 
     def _recorded(self) -> Iterator[dict[str, Any]]:
-        """The records of the run so far, without lines that a crash left incomplete."""
+        """The records of the run so far, without lines that are none, as a crash may leave one."""
         if self._path.is_file():
             for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                with suppress(ValueError):
-                    yield json.loads(line)
+                with suppress(ValueError, TypeError, KeyError, RecursionError):
+                    record = dict(json.loads(line))
+                    yield record | {"step": int(record["step"])}
 
     @contextmanager
     def _saving(self) -> Iterator[None]:

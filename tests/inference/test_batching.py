@@ -190,7 +190,8 @@ def test_an_interruption_leaves_no_process_behind() -> None:
 
 
 ENDLESS = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which background jobs of scripts ignore
 from dragoman.inference import batching
 from dragoman.inference.batching import Workers, in_batches
 
