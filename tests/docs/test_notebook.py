@@ -72,10 +72,10 @@ def test_the_notebook_trains_translates_and_shows(tmp_path: Path, monkeypatch: p
     NotebookClient(notebook, timeout=1700, kernel_name="python3", resources=place).execute()  # raises on an error
 
     cells = {cell.id: cell for cell in code_cells(notebook)}
-    assert re.search(r"step [\d,]+: validation BLEU [6-9]\d\.\d", printed(cells["train"]))
+    assert re.search(r"step [\d,]+: validation BLEU [5-9]\d\.\d", printed(cells["train"]))
     bleu = re.search(r"^BLEU ([\d.]+)  nrefs:1\|case:mixed", printed(cells["translate"]), re.M)
     assert bleu
-    assert float(bleu[1]) >= 55.0
+    assert float(bleu[1]) >= 40.0
     candidates = re.findall(r"(-\d+\.\d{4}) +([01]\.\d{4})  (\S+)", printed(cells["candidates"]))
     assert [first for _, _, first in candidates[::3]] == ["Veux-tu", "Voulez-vous", "Voulez-vous"]
     for first in range(0, 9, 3):
