@@ -56,7 +56,6 @@ def addressed(line: Line, rng: random.Random) -> Iterator[Pair]:
     yield line.english, line.french
     if line.english[-1] not in ".?!":
         return
-    familiar = line.familiar or line.french
     if line.familiar:
         name = rng.choice(FAMILIAR)
         yield _ended(line.english, line.familiar, name)
@@ -71,7 +70,7 @@ def addressed(line: Line, rng: random.Random) -> Iterator[Pair]:
         yield _ended(line.english, line.french, PLEASE[:2])
         if line.familiar:
             name = rng.choice(FAMILIAR)
-            yield _ended(line.english, familiar, (f"please, {name[0]}", f"{PLEASE[2]}, {name[1]}"))
+            yield _ended(line.english, line.familiar, (f"please, {name[0]}", f"{PLEASE[2]}, {name[1]}"))
 
 
 def as_typed(english: str, rng: random.Random) -> str:
