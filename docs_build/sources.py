@@ -14,7 +14,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from symbols import PACKAGE, ROOT, UnknownSymbol, line_of, module_file, modules
 
-_LINK = re.compile(r"\]\(\.\./((?:dragoman|tests)/[\w/]+\.py)(#L\d+)?(?:-L\d+)?")
+_LINK = re.compile(r"\]\(\.\./((?:dragoman|learn|tests)/[\w/]+\.py)(#L\d+)?(?:-L\d+)?")
 _HEADING = re.compile(r'<h\d id="(dragoman\.[\w.]+)" class="doc doc-heading">')
 
 
