@@ -65,9 +65,9 @@ def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         others = {who: rate for who, rate in measured.items() if who[0] != _OURS}
         name, precision = max(others, key=others.__getitem__)
         yield (
-            f"training a model of the shape of `{size}`, 8,000 subwords, bf16: target tokens per second",
+            f"training `{size}` with 8,000 subwords in bf16: target tokens per second",
             f"{own:,.0f}",
-            f"{own / others[name, precision]:.1f} times {_CALLED[name]} in {precision}, the fastest of "
+            f"{own / others[name, precision]:.1f} times the speed of {_CALLED[name]} in {precision}, the fastest of "
             f"{len({peer for peer, _ in others})} others",
         )
 
@@ -77,10 +77,10 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     own = measured[f"{_OURS} bf16"]["median"]
     engines = {name: row["median"] for name, row in measured.items() if name.startswith("ctranslate2 int8")}
     yield (
-        "translating at beam 4, bf16: sentences per second",
+        "translating with a beam of 4 in bf16: sentences per second",
         f"{own:,.0f}",
-        f"{own / measured['marian bf16']['median']:.1f} times `generate` of transformers in bf16, "
-        f"{own / max(engines.values()):.2f} times CTranslate2 in int8",
+        f"{own / measured['marian bf16']['median']:.1f} times the speed of transformers' `generate` in bf16, "
+        f"{own / max(engines.values()):.2f} times that of CTranslate2 in int8",
     )
 
     measured = result["beam 4, one by one"]
@@ -89,9 +89,9 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         for name in ("marian", "ctranslate2 int8")
     }
     yield (
-        "translating one sentence at a time at beam 4, bf16: milliseconds per sentence",
+        "translating one by one with a beam of 4 in bf16: milliseconds per sentence",
         f"{measured[f'{_OURS} bf16']['median']:.0f}",
-        "{:.0f} with `generate` of transformers in {}, ".format(*best["marian"])
+        "{:.0f} with transformers' `generate` in {}, ".format(*best["marian"])
         + "{:.0f} with CTranslate2 in {}".format(*best["ctranslate2 int8"]),
     )
 

@@ -16,8 +16,8 @@ from dragoman.text.corpus import read_pairs
 from dragoman.train import run_training
 
 _PARTS = {
-    "test": "sentences that combine in a new way what it has learned",
-    "everyday": "everyday sentences that somebody wrote for testing alone",
+    "test": "new combinations of the phrases in the training text",
+    "everyday": "everyday sentences written only for testing",
 }
 
 

@@ -26,8 +26,8 @@ def test_the_make_targets_exist() -> None:
         assert re.search(rf"^{name}:", makefile, re.M), name
 
 
-def test_the_table_of_verbs_is_complete() -> None:
-    assert set(re.findall(r"^\| `(\w+)` \|", README, re.M)) == set(VERBS)
+def test_every_verb_is_named() -> None:
+    assert set(VERBS) <= set(re.findall(r"(?:`|dragoman |make )(\w+)", README))
 
 
 def test_the_results_page_is_what_the_results_say() -> None:
