@@ -167,14 +167,14 @@ def ablation_table(record: dict[str, Any]) -> str:
             lines.append(f"| {name} | {run} | {figures} | {minutes} | {row['processor']} | {options} |")
             signature = row["signature"]
     common = (
-        f"`{settings['train']}`; beam 5. {settings['at once']} runs at a time, with one thread each; minutes are of "
-        f"processor time and are left out if the run was interrupted. The loss is in nats per subword and can't be "
-        f"compared between different subwords. BLEU: {signature}."
+        f"`{settings['train']}`; beam 5; BLEU {signature}. {settings['at once']} runs at a time, with one thread each. "
+        f"Minutes are of processor time, and left out if the run was interrupted. The loss is in nats per subword and "
+        f"can't be compared between different subwords."
     )
     if any(len({row["seed"] for row in runs}) > 1 for runs in rows.values()):
         common += " Rows that differ only in the seed show the effect of chance."
     else:
-        common += " There is one seed for each, so it is unknown how much of a difference is chance."
+        common += " With one seed for each, it is unknown how much of a difference is chance."
     return f"{common}\n\n" + "\n".join(lines)
 
 

@@ -25,10 +25,10 @@ def exports_tables(record: Record) -> str:
             f"{model['steps']:,} steps, seed {model['seed']}; weights {model['weights'][:12]}), {result['test text']}. "
             f"Translations are compared by tokens, without a length penalty.",
             _table(_trained(result[_TRAINED])),
-            f"With the default search, which has a length penalty, PyTorch and CTranslate2 give the same translation "
-            f"for {engines['equal lines']} lines; BLEU is {engines['BLEU'][0]:.2f} and {engines['BLEU'][1]:.2f}. After "
-            f"an export to Hugging Face and an import, {back['equal lines']} lines are the same, and logits differ "
-            f"by at most {back['largest difference of logits']:.1e}.",
+            f"With the default length penalty, PyTorch and CTranslate2 give the same translation for "
+            f"{engines['equal lines']} lines; BLEU is {engines['BLEU'][0]:.2f} and {engines['BLEU'][1]:.2f}. After an "
+            f"export to Hugging Face and an import, {back['equal lines']} lines are the same, and logits differ by at "
+            f"most {back['largest difference of logits']:.1e}.",
             "Small models of every kind that a target supports: activation relu, gelu or swish; vocabularies joint or "
             "separate; embeddings and softmax tied or not. All passed: where translations differ, they had no end on "
             "both sides, or a tie decided."

@@ -38,13 +38,12 @@ def quality_tables(record: Record) -> str:
     settings = record["settings"]
     parts = [
         f"{settings['threads']} threads each; preset {settings['preset']}; {versions}; commit {record['commit']}.",
-        f"All toolkits make the same number of steps on the same batches with the same learning rates, in one run "
-        f"each: Dragoman with `{settings['train']}`, the others with their own models, initial weights, loss and "
-        f"search. Minutes include preparing the text and, for Dragoman, saving and validating; only Dragoman keeps the "
-        f"best of its checkpoints. JoeyNMT also applies dropout to attention weights and inner activations. All are "
-        f"scored with a beam of {settings['beam']}; Dragoman with its length penalty, 0.6, the others with "
-        f"{settings['length_penalty']:g}. The target is the score that Dragoman was expected to reach in so many "
-        f"steps. A toolkit that scored higher could have stopped earlier.",
+        f"All toolkits make the same number of steps on the same batches with the same learning rates: Dragoman with "
+        f"`{settings['train']}`, the others with their own models, initial weights, loss and search. Minutes include "
+        f"preparing the text and, for Dragoman, saving and validating; only Dragoman keeps its best checkpoint. "
+        f"JoeyNMT also applies dropout to attention weights and inner activations. The beam is {settings['beam']}; the "
+        f"length penalty is 0.6 for Dragoman, {settings['length_penalty']:g} for the others. The target is the score "
+        f"that Dragoman was expected to reach; a toolkit that scored higher could have stopped earlier.",
     ]
     for found in record["result"]["minutes to BLEU"]:
         parts.append(f"**{title(found['steps'], found['target'])}**")

@@ -8,6 +8,11 @@ from typing import Any
 from dragoman.evaluation.scores import METRICS
 
 Record = dict[str, Any]
+USUAL_SIGNATURES = {
+    "bleu": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0",
+    "chrf": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.6.0",
+    "chrfpp": "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:2.6.0",
+}
 
 
 def is_recipe(record: Record) -> bool:
@@ -20,11 +25,12 @@ def recipe_table(record: Record) -> str:
     result, recipe = record["result"], record["recipe"]
     first, names = result["runs"][0], list(result["scores"])
     search = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in first["search"].items())
+    signatures = {name: first["scores"][f"{name}_signature"] for name in names}
+    unusual = [f"{METRICS[name]} {own}" for name, own in signatures.items() if own != USUAL_SIGNATURES.get(name)]
     parts = [
         f"{first['training_pairs']:,} training pairs (SHA-256 {first['training_text_sha256'][:12]}…), trained in "
-        f"{first['precision']}; {first['text']['name']}, {first['text']['lines']:,} lines; {search}. "
-        + "; ".join(f"{METRICS[name]}: {first['scores'][f'{name}_signature']}" for name in names)
-        + ".",
+        f"{first['precision']}; {first['text']['name']}, {first['text']['lines']:,} lines; {search}."
+        + (f" Signature: {'; '.join(unusual)}." if unusual else ""),
         "\n".join(_rows(result, names)),
     ]
     if recipe["published"]:

@@ -15,48 +15,55 @@ from exports_report import exports_tables, is_exports
 from growth_report import growth_tables, is_growth, is_processors, processors_table
 from headline import into_readme
 from quality_report import is_time_to_quality, quality_tables
-from recipe_report import is_recipe, recipe_table
+from recipe_report import USUAL_SIGNATURES, is_recipe, recipe_table
 from speed_report import is_comparison, tables
+
+from dragoman.evaluation.scores import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# What was measured
 
-`python benchmarks/report.py` writes this page from `benchmarks/results/`. Each section names the command that repeats
-the measurement. `make bench DATA=FOLDER` installs the other toolkits, compares their speed with Dragoman's, and writes
-this page. FOLDER has the raw text of Multi30k (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr,
-.en and .de). Unless stated otherwise, the seed is 1, which is the default, and there was one run.
+Each section has the command that repeats it. `python benchmarks/report.py` writes this page from `benchmarks/results/`.
+Unless stated otherwise, there was one run with seed 1, and the machine had {machine}. These signatures
+are left out:
 
-Replace words in capitals by your own paths. DATA and MULTI30K have the text of Multi30k (in English–French, .en and
-.fr; for a recipe, the files that `dragoman download` fetches). FRA.TXT is Tatoeba's English–French text from ManyThings
-(`dragoman download tatoeba-en-fr` prints its address). TRAIN is any parallel text, MODEL a model folder, OUT a new
-folder.
+{signatures}
+
+Replace words in capitals by your own paths:
+
+- DATA and MULTI30K: the raw text of Multi30k (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en
+  and .de; .fr for English–French). For a recipe, DATA has the files that `dragoman download` fetches.
+- FRA.TXT: Tatoeba's English–French text from ManyThings (`dragoman download tatoeba-en-fr` prints its address).
+- TRAIN: any parallel text. MODEL: a model folder. OUT: a new folder.
+
+`make bench DATA=FOLDER` installs the other toolkits and compares their speed with Dragoman's.
 """
 TITLES = {
     "speed-training": "Training speed of Dragoman and other toolkits",
     "speed-decoding": "Translation speed of Dragoman and other toolkits",
-    "time-to-quality": "Time and quality of equally long runs, from raw text, in Dragoman and other toolkits",
-    "ablation": "Settings for small texts: Multi30k English–German, scores on the validation text",
+    "time-to-quality": "Time and quality of equally long runs, from raw text",
+    "ablation": "Settings for small texts: Multi30k English–German, validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
     "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
     "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
     "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
     "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
-    "rehearsals": "Dry runs of the paper's recipes: estimated time and memory on this machine",
+    "rehearsals": "Estimated time and memory of the paper's recipes",
     "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
     "tatoeba-en-fr-small": "Tatoeba English–French, preset small",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
     "alignments-en-fr": "Word alignments from cross-attention, English–French",
-    "long-lines": "Long lines: paragraphs of forty sentences, translated in four ways",
-    "fine-tuning-en-fr": "Fine-tuning an everyday translator on 2,000 captions, English–French",
-    "kills": "A run that is killed repeatedly, compared with an uninterrupted run",
+    "long-lines": "Paragraphs of forty sentences, translated in four ways",
+    "fine-tuning-en-fr": "Fine-tuning on 2,000 captions, English–French",
+    "kills": "A run killed repeatedly, compared with an uninterrupted run",
     "fuzz": "Malformed texts, settings and model folders",
     "doctor": "Checking parallel text",
     "memory": "Memory for training the base model",
     "preparation": "Preparing two million sentence pairs",
-    "growth": "How cost grows with length and text size, and the time to start",
+    "growth": "Growth of cost with length and text size, and time to start",
     "exports": "Exported models compared with Dragoman",
-    "processors": "Processors without AMX or AVX-512, emulated by restricting the instruction set",
+    "processors": "Processors without AMX or AVX-512, emulated",
 }
 TABLES = (
     (is_time_to_quality, quality_tables),
@@ -67,6 +74,7 @@ TABLES = (
     (is_processors, processors_table),
     (is_comparison, tables),
 )
+USUAL = "24 GiB, Python 3.11.7, torch 2.13.0+cpu"
 _AS_THEY_ARE = ("test_2016_flickr", "d_model")
 
 
@@ -92,15 +100,20 @@ def _cell(value: Any) -> str:
 
 def in_words(machine: dict[str, Any]) -> str:
     """Return the result of describe_hardware as text."""
-    return (
-        f"{machine['cores']} cores of {machine['processor']}{' with AMX' if machine['amx'] else ''}, "
-        f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
-    )
+    processor = machine["processor"].replace("(R)", "").replace(" Processor", "")
+    own = f"{machine['cores']} cores of {processor}{' with AMX' if machine['amx'] else ''}"
+    return own if memory_and_software(machine) == USUAL else f"{own}, {memory_and_software(machine)}"
+
+
+def memory_and_software(machine: dict[str, Any]) -> str:
+    """Return what most machines have in common."""
+    return f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
 
 
 def render() -> str:
     """Return the page."""
-    parts = [HEAD]
+    signatures = "\n".join(f"- {METRICS[name]}: `{signature}`" for name, signature in USUAL_SIGNATURES.items())
+    parts = [HEAD.format(machine=USUAL, signatures=signatures)]
     for name, title in TITLES.items():
         path = ROOT / "benchmarks" / "results" / f"{name}.json"
         if not path.is_file():

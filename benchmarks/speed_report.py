@@ -27,9 +27,9 @@ def tables(record: Record) -> str:
 
 def _training(result: Record, settings: Record) -> Iterable[str]:
     yield (
-        f"Models have the shapes of the presets, with {settings['vocabulary']:,} joint subwords. All toolkits get the "
-        f'same batches of {settings["batch_tokens"]:,} tokens. "annotated" is like The Annotated Transformer and was '
-        f"written for this comparison."
+        f"Models have the shapes of the presets, with {settings['vocabulary']:,} joint subwords; all toolkits get the "
+        f'same batches of {settings["batch_tokens"]:,} tokens. "annotated", written for this comparison, is like The '
+        f"Annotated Transformer."
     )
     for size, precisions in result.items():
         for precision, found in precisions.items():
@@ -42,8 +42,8 @@ def _training(result: Record, settings: Record) -> Iterable[str]:
             yield _table(("", "target tokens/s", "min – max", "Dragoman is faster by a factor of"), rows)
             rates = found["machine_gflops"]
             yield (
-                f"Dragoman reaches {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate "
-                f"for large matrix products in {precision} (bf16 {rates['bf16']['median']:,.0f}, "
+                f"Dragoman reaches {found['dragoman_share_of_machine']['median']:.1%} of the machine's rate for large "
+                f"{precision} matrix products (bf16 {rates['bf16']['median']:,.0f}, "
                 f"fp32 {rates['fp32']['median']:,.0f} GFLOP/s)."
             )
 
@@ -61,9 +61,9 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
     )
     yield (
         f"The length penalty is {settings['length_penalty']:g}, so that all search for the same translation. In "
-        f"batches, Dragoman runs one process with one thread for each core. CTranslate2 runs either in that way (2x1) "
-        f"or as one process with all threads (1x2). The others run one process with all threads and 64 sentences at a "
-        f"time. One by one: the first 100 lines."
+        f"batches, Dragoman runs one process with one thread for each core, CTranslate2 either the same (2x1) or one "
+        f"process with all threads (1x2), the others one process with all threads and 64 sentences at a time. One by "
+        f"one: the first 100 lines."
     )
     for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
         each = "one" in mode
