@@ -24,9 +24,9 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = """# What was measured
 
 Each section has the command that repeats it. `python benchmarks/report.py` writes this page from `benchmarks/results/`.
-Unless stated otherwise, there was one run with seed 1, and the machine had {machine}. These signatures
-are left out:
+Unless stated otherwise, there was one run, with seed 1, and these hold:
 
+- {machine}
 {signatures}
 
 Replace words in capitals by your own paths:
@@ -74,7 +74,7 @@ TABLES = (
     (is_processors, processors_table),
     (is_comparison, tables),
 )
-USUAL = "24 GiB, Python 3.11.7, torch 2.13.0+cpu"
+USUAL_MACHINE, USUAL_SOFTWARE = "2 cores of Intel Xeon with AMX", "24 GiB, Python 3.11.7, torch 2.13.0+cpu"
 _AS_THEY_ARE = ("test_2016_flickr", "d_model")
 
 
@@ -99,21 +99,17 @@ def _cell(value: Any) -> str:
 
 
 def in_words(machine: dict[str, Any]) -> str:
-    """Return the result of describe_hardware as text."""
+    """Return the result of describe_hardware as text, without the usual memory and software."""
     processor = machine["processor"].replace("(R)", "").replace(" Processor", "")
-    own = f"{machine['cores']} cores of {processor}{' with AMX' if machine['amx'] else ''}"
-    return own if memory_and_software(machine) == USUAL else f"{own}, {memory_and_software(machine)}"
-
-
-def memory_and_software(machine: dict[str, Any]) -> str:
-    """Return what most machines have in common."""
-    return f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
+    words = f"{machine['cores']} cores of {processor}{' with AMX' if machine['amx'] else ''}"
+    others = f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
+    return words if others == USUAL_SOFTWARE else f"{words}, {others}"
 
 
 def render() -> str:
     """Return the page."""
     signatures = "\n".join(f"- {METRICS[name]}: `{signature}`" for name, signature in USUAL_SIGNATURES.items())
-    parts = [HEAD.format(machine=USUAL, signatures=signatures)]
+    parts = [HEAD.format(machine=f"{USUAL_MACHINE}, {USUAL_SOFTWARE}", signatures=signatures)]
     for name, title in TITLES.items():
         path = ROOT / "benchmarks" / "results" / f"{name}.json"
         if not path.is_file():
@@ -122,9 +118,10 @@ def render() -> str:
         commands = "\n".join(record.get("commands") or [record["command"]])
         machines = record["hardware"] if isinstance(record["hardware"], list) else [record["hardware"]]
         where = "; and ".join(map(in_words, machines))
+        at = "" if where == USUAL_MACHINE else f"On {where}.\n\n"
         plain = ["| | |", "|---|---|", *rows(record["result"])]
         table = next((table(record) for fits, table in TABLES if fits(record)), "\n".join(plain))
-        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\nOn {where}.\n\n{table}\n")
+        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\n{at}{table}\n")
     return "\n".join(parts)
 
 
