@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from dragoman.checkpoint import Direction, ModelFolder
@@ -250,6 +254,23 @@ def test_the_heat_map_shows_the_weights_of_the_chosen_head(
         sums = shown_head.sum(1)
         torch.testing.assert_close(sums, torch.ones_like(sums), atol=5e-5 * shown_head.size(1) + PRECISE, rtol=0)
     assert not torch.allclose(heads[0], heads[1], atol=0.01)  # or choosing would prove nothing
+
+
+def test_the_small_maps_are_on_a_full_height_capture_and_on_paper(
+    browser: Any, inspection: Inspection, tmp_path: Path
+) -> None:
+    show(browser, inspection.to_html(), tmp_path)
+    clip = browser.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"] | {"scale": 1}
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})["data"]
+    capture = Image.open(io.BytesIO(base64.b64decode(shot)))
+    maps = browser.find_elements(By.CSS_SELECTOR, ".thumbnail")
+    assert len(maps) == 3 * (HEADS + 1)
+    for at in (thumbnail.rect for thumbnail in maps):
+        inside = (at["x"] + 6, at["y"] + 6, at["x"] + at["width"] - 6, at["y"] + at["height"] - 6)
+        assert len(capture.crop(inside).getcolors()) > 5  # an empty one has one
+    paper = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    size = rb"/Width %d\s+/Height %d" % (len(inspection.source_pieces), len(inspection.outputs))
+    assert len(re.findall(size, paper)) == len(maps)
 
 
 def test_the_heat_map_obeys_the_keyboard(browser: Any, inspection: Inspection, tmp_path: Path) -> None:

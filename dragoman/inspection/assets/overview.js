@@ -7,7 +7,6 @@ class Overview {
     this.state = state;
     this.grid = root.querySelector(".overview");
     this.legend = root.querySelector(".legend");
-    this.seen = false;
     state.on(["kind"], () => this.build());
     state.on(["layer", "head"], () => this.mark());
     state.on(["kind", "scale", "theme"], () => this.paint());
@@ -18,13 +17,6 @@ class Overview {
       const button = event.target.closest(".thumbnail");
       if (button) state.set({ layer: Number(button.dataset.layer), head: Number(button.dataset.head) });
     });
-    addEventListener("beforeprint", () => (this.seen = true));
-    // All heads of a long sentence are megabytes of weights: wait until somebody looks.
-    new IntersectionObserver((entries) => {
-      if (this.seen || !entries.some((entry) => entry.isIntersecting)) return;
-      this.seen = true;
-      this.paint();
-    }).observe(this.grid);
   }
 
   build() {
@@ -62,7 +54,6 @@ class Overview {
   }
 
   paint() {
-    if (!this.seen) return;
     const { kind } = this.state;
     const top = topOf(this.state); // one scale for all, that of the legend
     for (const button of this.thumbnails) {
