@@ -1,4 +1,4 @@
-"""The notebook is clean, and does what it says when it is run from top to bottom."""
+"""The notebook shows what its code did, and does what it says when it is run from top to bottom."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import importlib
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "dragoman.ipynb"
+from .commands import ROOT
+
+sys.path.insert(0, str(ROOT / "docs_build"))
+
+from notebook_outputs import NOTEBOOK, fingerprint
+
 FINISHED_DEMO = "DRAGOMAN_DEMO"  # environment variable: a folder that `dragoman demo` has made, to save its training
 
 
@@ -21,19 +27,22 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_the_notebook_is_valid_and_has_no_traces_of_a_run() -> None:
+def test_the_notebook_is_shown_as_its_code_left_it_and_has_no_other_traces_of_a_run() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata == {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
+        "outputs_of": fingerprint(notebook),  # or run docs_build/notebook_outputs.py
     }
     for cell in notebook.cells:
         assert not cell.metadata
         assert re.fullmatch(r"[a-z][a-z-]+", cell.id), "a name, not the random id of an editor"
-    for cell in code_cells(notebook):
-        assert not cell.outputs
-        assert cell.execution_count is None
+    executed = [cell.execution_count for cell in code_cells(notebook)]
+    assert executed == list(range(1, len(executed) + 1))
+    assert "error" not in {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
+    assert sum(len(image) for cell in code_cells(notebook) for image in outputs(cell, "image/png")) < 300_000
+    assert not re.search(r"/(home|root|tmp|work)/", NOTEBOOK.read_text(encoding="utf-8"))
 
 
 def test_what_the_notebook_imports_exists() -> None:
