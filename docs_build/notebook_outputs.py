@@ -1,5 +1,6 @@
-"""Run the notebook and keep what it shows: `python docs_build/notebook_outputs.py demo`, a folder that `make demo` made.
+"""Run the notebook and keep what it shows: `python docs_build/notebook_outputs.py demo`.
 
+`demo` is the folder that `make demo` has made.
 The outputs are kept without times, versions and the reader's settings; pictures have 64 colours. The page that the
 inspection shows in Jupyter is left out, because the repository's page would not show it.
 """

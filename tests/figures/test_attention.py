@@ -63,16 +63,6 @@ def test_every_head_is_drawn_on_one_scale_and_labelled_at_the_outside(num_heads:
         assert has_keys == (head + columns >= num_heads)  # nothing below it
 
 
-def test_rows_of_heads_are_as_even_as_can_be() -> None:
-    words = [f"word{i}" for i in range(9)]  # three maps would fit side by side
-    figure = attention.attention_heads(random_weights(4, 9, 9), words, words)
-    figure.draw_without_rendering()
-    left, top = ([round(getattr(ax.get_position(), side), 3) for ax in maps(figure)] for side in ("x0", "y1"))
-    assert (left[0], left[1]) == (left[2], left[3])
-    assert (top[0], top[2]) == (top[1], top[3])
-    assert len(set(left)) == len(set(top)) == 2
-
-
 def test_an_overview_has_a_row_for_every_block_of_a_model_and_a_column_for_every_head() -> None:
     config = ModelConfig(
         d_model=8, d_ff=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=2,
@@ -113,19 +103,6 @@ def test_a_translators_figures_show_its_last_layers(inspection: Inspection) -> N
     assert len(maps(pictures["translator-overview"])) == 2 * len(inspection.maps)
     for name, figure in pictures.items():
         assert_legible(figure, name)
-
-
-def test_maps_side_by_side_have_the_same_queries_and_maps_above_one_another_the_same_keys(
-    inspection: Inspection,
-) -> None:
-    figure = attention.last_layers(inspection)
-    figure.draw_without_rendering()
-    place = {ax.get_title(loc="left"): ax.get_position() for ax in maps(figure)}
-    source, target, cross = (
-        place[name] for name in ("encoder self-attention", "decoder self-attention", "cross-attention")
-    )
-    assert (cross.x0, cross.x1) == pytest.approx((source.x0, source.x1))
-    assert (cross.y0, cross.y1) == pytest.approx((target.y0, target.y1))
 
 
 def test_a_step_names_what_is_read_and_what_is_written() -> None:
