@@ -11,7 +11,8 @@ In *.md and docs/*.md, outside of fenced code,
                                                                            down to <!-- end of options -->
 
 A name or text that the code doesn't have is an error. Run it after each change of the code; a test fails otherwise.
-`--pictures` also draws docs/figures again, with the fonts of the machine.
+`--pictures` also draws docs/figures again, with the fonts of the machine; docs_build/demo_pictures.py draws those of a
+trained model.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
+import drawings
 from option_lists import presets, verbs
 from PIL import Image
 from symbols import ROOT, UnknownSymbol, line_of, source_lines
@@ -88,11 +91,17 @@ def _pictures() -> str:
 
 
 def draw_pictures() -> None:
-    """Draw every picture into docs/figures, small: coordinates to a tenth of a point, maps in 64 colours."""
+    """Draw every picture into docs/figures, small."""
     for path in save_gallery(DOCS / "figures", "svg", dpi=150):
-        text = re.sub(r"(scale\(\S+|\d\d\.\d|\.\d\d)\d*", r"\1", path.read_text(encoding="utf-8"))
-        text = re.sub(r"(?<=data:image/png;base64,)[^\"]+", _in_64_colours, text)
-        path.write_text(re.sub(r"\s*\n\s*", "\n", text), encoding="utf-8")
+        make_small(path)
+    drawings.main()
+
+
+def make_small(path: Path) -> None:
+    """Rewrite a picture with coordinates to a tenth of a point and maps in 64 colours."""
+    text = re.sub(r"(scale\(\S+|\d\d\.\d|\.\d\d)\d*", r"\1", path.read_text(encoding="utf-8"))
+    text = re.sub(r"(?<=data:image/png;base64,)[^\"]+", _in_64_colours, text)
+    path.write_text(re.sub(r"\s*\n\s*", "\n", text), encoding="utf-8")
 
 
 def _in_64_colours(png: re.Match[str]) -> str:

@@ -114,7 +114,7 @@ def test_every_picture_is_there_and_used() -> None:
     used = {target for path in refresh.PAGES for _, target, _ in internal(path) if target.parent == DOCS / "figures"}
     assert there == used
     assert sum(file.stat().st_size for file in there) < 1.5e6
-    assert {file.stem for file in there if file.suffix == ".svg"} == set(GALLERY)
+    assert {file.stem for file in there if file.suffix == ".svg"} > set(GALLERY)
 
 
 def test_the_paper_map_leads_to_every_file_of_the_model() -> None:
