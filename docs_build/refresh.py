@@ -37,8 +37,16 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.S | re.M)
 
-_LINK = re.compile(r'\[(`[^`\n]+`|[^\[\]]*)\]\(((?:\.\./)?((?:dragoman|tests)/[\w/]+\.py))#L\d+(?:\s+"([^"]*)")?\)')
+_LINK = re.compile(
+    r'\[(`[^`\n]+`|[^\[\]]*)\]\(((?:\.\./)?((?:dragoman|learn|tests)/[\w/]+\.py))#L\d+(?:\s+"([^"]*)")?\)'
+)
 _CODE = re.compile(r"(<!-- code: (\S+) (.*?) -->\n).*?(<!-- end of code -->)", re.S)
+
+_CELL = re.compile(
+    r'M (\S+) (\S+)\nL (\S+) \2\nL \3 (\S+)\nL \1 \4\n(?:L \1 \2|z)\n" clip-path="url\(#\w+\)" '
+    r'style="(fill: [^;"]+)(?:; stroke: (#\w+); stroke-width: ([\d.]+))?"'
+)
+"""A cell of a table as Matplotlib writes it."""
 
 
 def refreshed(text: str) -> str:
@@ -98,10 +106,16 @@ def draw_pictures() -> None:
 
 
 def make_small(path: Path) -> None:
-    """Rewrite a picture with coordinates to a tenth of a point and maps in 64 colours."""
+    """Rewrite a picture with coordinates to a tenth of a point, short cells, and maps in 64 colours."""
     text = re.sub(r"(scale\(\S+|\d\d\.\d|\.\d\d)\d*", r"\1", path.read_text(encoding="utf-8"))
     text = re.sub(r"(?<=data:image/png;base64,)[^\"]+", _in_64_colours, text)
-    path.write_text(re.sub(r"\s*\n\s*", "\n", text), encoding="utf-8")
+    path.write_text(_CELL.sub(_short_cell, re.sub(r"\s*\n\s*(<!--.*?-->\s*)?", "\n", text)), encoding="utf-8")
+
+
+def _short_cell(cell: re.Match[str]) -> str:
+    x, y, right, bottom, fill, stroke, width = cell.groups()
+    line = f'" stroke="{stroke}" stroke-width="{width}' if stroke else ""
+    return f'M{x} {y}H{right}V{bottom}H{x}z" fill="{fill.removeprefix("fill: ")}{line}"'
 
 
 def _in_64_colours(png: re.Match[str]) -> str:

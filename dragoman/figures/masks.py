@@ -38,8 +38,8 @@ _LEGEND = (
 def padding_grid(figure: Figure) -> None:
     """Padding mask
 
-    Sentences of different lengths are padded with 0 to make one batch. No query may attend to a padded key, whatever
-    its own position, so one row serves the whole sentence.
+    Sentences of different lengths are padded with 0 to make one batch. No query may attend to a padded key, so one row
+    serves the whole sentence.
     """
     ax = figure.subplots()
     _mask_cells(ax, padding_mask(IDS, 0)[:, 0, 0], [[str(token) for token in row] for row in IDS.tolist()])
@@ -52,8 +52,8 @@ def padding_grid(figure: Figure) -> None:
 def causal_grid(figure: Figure) -> None:
     """Causal mask
 
-    A target position attends to itself and to the positions before it, never to later ones: in training all positions
-    are predicted at once, and none may look up its own answer.
+    A row is a position that looks. It sees itself and what is left of it, never what comes later: in training all
+    positions are predicted at once, and none may look up its own answer.
     """
     ax, length = figure.subplots(), 7
     _mask_cells(ax, causal_mask(length)[0, 0])
@@ -66,8 +66,8 @@ def causal_grid(figure: Figure) -> None:
 def target_grids(figure: Figure) -> None:
     """Both masks together
 
-    A key is visible where both masks allow it. Compare with the causal mask alone: only the rows of padding differ.
-    With the padding on the right, the rows of real tokens need no padding mask.
+    A key is visible where both masks allow it. Compare with the causal mask alone: only the rows of padding (0)
+    differ, and nobody reads those.
     """
     axes = figure.subplots(1, len(IDS))
     masks = (padding_mask(IDS, 0) & causal_mask(IDS.size(1)))[:, 0]  # (B, T, T)
@@ -83,8 +83,8 @@ def target_grids(figure: Figure) -> None:
 def mask_blocks(figure: Figure) -> None:
     """One mask for all heads
 
-    Broadcasting repeats the padding mask for every query and every head, but each sentence keeps its own. The causal
-    mask is the same for every sentence as well.
+    On the left, each sentence has its own padding mask, repeated for every query and head. On the right, the causal
+    mask is the same everywhere.
     """
     length, heads = IDS.size(1), 3
     masks = {"padding mask": padding_mask(IDS, 0), "causal mask": causal_mask(length)}
@@ -105,8 +105,8 @@ def mask_blocks(figure: Figure) -> None:
 def masked_weights(figure: Figure) -> None:
     """What a mask does to the numbers
 
-    Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight at all, and the rest of each
-    row adds up to 1 again.
+    Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight, and the rest of each row
+    adds up to 1.
     """
     axes, length = figure.subplots(1, 3), len(SCORES)
     mask = causal_mask(length)
@@ -131,8 +131,8 @@ def masked_weights(figure: Figure) -> None:
 def decoding_steps(figure: Figure) -> None:
     """Decoding, step by step
 
-    “The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens, (1, 0, 0,
-    …), (1, 1, 0, …) and so on: row t of the causal mask. The next step also sees what this one finds.
+    “The animal didn’t cross the street because it was tired”, into Chinese. Step t sees the first t tokens: row t of
+    the causal mask. The next step also sees what this one finds.
     """
     ax, known = figure.subplots(), style.can_draw(SENTENCE)
     tokens = ["<s>", *(SENTENCE if known else READINGS)]

@@ -38,9 +38,8 @@ def normalised(values: Tensor) -> tuple[Tensor, Tensor]:
 def normalisation_tables(figure: Figure) -> None:
     """Batch and layer normalisation
 
-    Batch normalisation gives each feature mean 0 and deviation 1 over the tokens of the batch; layer normalisation
-    gives them to each token over its features, so the other tokens of the batch do not matter. In the model a learned
-    factor γ and offset β follow for each feature, at first 1 and 0.
+    The frames show what is normalised together. Batch normalisation gives each feature (a column) mean 0 and deviation
+    1; layer normalisation gives them to each token (a row), so the other tokens do not matter.
     """
     rows, columns = VALUES.shape
     titles = ("before", "batch normalisation", "layer normalisation")

@@ -31,9 +31,8 @@ Place = tuple[float, float]
 def transformer(figure: Figure) -> None:
     """The whole model
 
-    Figure 1 of the paper, with the names that the parts have in the code. The encoder reads the source once. The
-    decoder reads the target so far and, by cross-attention (“encoder-decoder attention” in the paper), the encoder’s
-    memory.
+    Figure 1 of the paper, with the names that the parts have in the code. Follow the line from the left to the right
+    stack: by cross-attention every decoder layer reads the encoder’s memory.
     """
     ax, model = figure.subplots(), _small_model()
     left, right = 0.0, 5.0
@@ -69,8 +68,8 @@ def transformer(figure: Figure) -> None:
 def multi_head_attention(figure: Figure) -> None:
     """Multi-head attention
 
-    The right half of the paper’s figure 2, with three heads. Each head has its own part of the three projections and
-    attends by itself; their outputs, side by side, are projected once more.
+    The right half of the paper’s figure 2. Each of three heads takes its own part of the three projections and attends
+    by itself; only the last projection mixes what they found.
     """
     ax, attention = figure.subplots(), cast(EncoderLayer, _small_model().encoder.layers[0]).self_attention
     gap = 3.6

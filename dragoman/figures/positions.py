@@ -40,8 +40,8 @@ def waves_by_dimension(figure: Figure) -> None:
 def waves_of_all_dimensions(figure: Figure) -> None:
     """All dimensions, all positions
 
-    The whole encoding for d_model = 16, oriented as the model sees it: a row for each position, a column for each
-    dimension. On the left the waves are fast, on the right they hardly start to turn.
+    The whole encoding for d_model = 16, oriented as the model sees it: a row for each position. On the left the waves
+    are fast, on the right they hardly start to turn.
     """
     ax, (length, d_model) = figure.subplots(), (128, 16)
     for dimension, wave in enumerate(style.as_array(sinusoids(length, d_model)).T):
@@ -55,8 +55,8 @@ def waves_of_all_dimensions(figure: Figure) -> None:
 def waves_by_position(figure: Figure) -> None:
     """Sinusoids by position
 
-    The same table read along its rows: every position is a curve of its own over the 128 dimensions, and neighbouring
-    positions have similar curves.
+    The same table along its rows: every position is a curve of its own over 128 dimensions, and neighbours have
+    similar curves.
     """
     ax, (length, d_model) = figure.subplots(), (16, 128)
     for position, row in enumerate(style.as_array(sinusoids(length, d_model))):
@@ -102,8 +102,8 @@ def _image(ax: Axes, table: style.Array, first: int = 0) -> AxesImage:
 def encoding_table(figure: Figure) -> None:
     """The numbers themselves
 
-    Some entries of the table for d_model = 512, under the function that each column tabulates: dimension 0 is sin(pos)
-    itself, the last ones have barely moved after five positions.
+    Some entries of the table for d_model = 512, each column under its function: dimension 0 is sin(pos) itself, the
+    last ones have barely moved after five positions.
     """
     ax = figure.subplots()
     table, dimensions = style.as_array(sinusoids(6, 512)), [0, 1, 2, 3, 254, 255, 510, 511]
@@ -122,8 +122,7 @@ def encoding_table(figure: Figure) -> None:
 def embedding_with_positions(figure: Figure) -> None:
     """Embedding plus position
 
-    What enters the first layer is a sum. Thanks to the factor √d_model the embeddings are about as large as the
-    encodings; without it the positions would drown the words.
+    What enters the first layer is a sum. The factor √d_model makes the embeddings about as large as the encodings.
     """
     d_model = 4
     with torch.random.fork_rng(devices=[]), torch.no_grad():

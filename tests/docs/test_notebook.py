@@ -67,37 +67,38 @@ def printed(cell: nbformat.NotebookNode) -> str:
     return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stdout")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_notebook_trains_translates_and_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, str(tmp_path / "jupyter"))  # nobody's own settings
-    work = tmp_path / "work"
-    work.mkdir()
-    if finished := os.environ.get(FINISHED_DEMO):
-        shutil.copytree(finished, work / "demo")
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    place = {"metadata": {"path": str(work)}}
-    NotebookClient(notebook, timeout=1700, kernel_name="python3", resources=place).execute()  # raises on an error
+def kinds(cell: nbformat.NotebookNode) -> set[str]:
+    """What a cell shows, but for its messages, which depend on what is trained already, and the page in Jupyter."""
+    return {key for o in cell.outputs for key in o.get("data", [o.get("name")])} - {"stderr", "text/html"}
 
-    cells = {cell.id: cell for cell in code_cells(notebook)}
-    assert re.search(r"step [\d,]+: validation BLEU [5-9]\d\.\d", printed(cells["train"]))
+
+def test_what_is_shown_is_what_the_text_says() -> None:
+    cells = {cell.id: cell for cell in code_cells(nbformat.read(NOTEBOOK, as_version=4))}
     bleu = re.search(r"^BLEU ([\d.]+)  nrefs:1\|case:mixed", printed(cells["translate"]), re.M)
     assert bleu
-    assert float(bleu[1]) >= 40.0
+    assert float(bleu[1]) >= 70.0
     candidates = re.findall(r"(-\d+\.\d{4}) +([01]\.\d{4})  (\S+)", printed(cells["candidates"]))
     assert [first for _, _, first in candidates[::3]] == ["Veux-tu", "Voulez-vous", "Voulez-vous"]
-    for first in range(0, 9, 3):
-        scores, probabilities = ([float(row[i]) for row in candidates[first : first + 3]] for i in (0, 1))
-        assert scores == sorted(scores, reverse=True)
-        assert 0.01 < probabilities[0] < 1.0
-    (page,) = outputs(cells["inspect"], "text/html")
-    assert page.startswith("<iframe srcdoc=")
-    assert "monsieur" in page
     looks = [float(weight) for weight in re.findall(r"head \d (\d\.\d\d)", printed(cells["look"]))]
     assert len(looks) == 8, "two layers of four heads"
-    for name in ("draw-curve", "draw-heads", "draw-ingredients"):
-        images = outputs(cells[name], "image/png")
-        assert images
-        assert min(map(len, images)) > 10_000
+    assert max(looks) > 0.5
     assert outputs(cells["hello"], "text/plain") == ["'Où sont les toilettes ?'"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_notebook_runs_from_top_to_bottom_and_shows_the_same_kinds_of_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "jupyter"))  # nobody's own settings
+    (tmp_path / "work").mkdir()
+    if finished := os.environ.get(FINISHED_DEMO):
+        shutil.copytree(finished, tmp_path / "work" / "demo")
+    committed, notebook = (nbformat.read(NOTEBOOK, as_version=4) for _ in range(2))
+    place = {"metadata": {"path": str(tmp_path / "work")}}
+    NotebookClient(notebook, timeout=1700, kernel_name="python3", resources=place).execute()  # raises on an error
+    for shown, again in zip(code_cells(committed), code_cells(notebook), strict=True):
+        assert kinds(shown) == kinds(again)
+    (page,) = outputs(next(cell for cell in notebook.cells if cell.id == "inspect"), "text/html")
+    assert page.startswith("<iframe srcdoc=")

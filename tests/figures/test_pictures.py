@@ -218,16 +218,6 @@ def test_batch_norm_levels_columns_and_layer_norm_rows() -> None:
         assert frames == {0: set(), 4: columns, 5: rows}[groups]
 
 
-def test_the_drawn_layer_norm_is_the_models_and_does_not_depend_on_the_batch() -> None:
-    values = normalization.VALUES
-    connection = SublayerConnection(ModelConfig(d_model=4, num_heads=1, dropout=0.0)).eval()
-    with torch.no_grad():
-        assert torch.allclose(normalization.normalised(values)[1], connection(values, torch.zeros_like))
-    whole, part = normalization.normalised(values), normalization.normalised(values[:3])
-    assert torch.allclose(whole[1][:3], part[1])
-    assert not torch.allclose(whole[0][:3], part[0], atol=0.1)
-
-
 def test_add_and_norm_is_a_sum_whose_tokens_are_normalised() -> None:
     (x,), (output,), (total,), (norm,) = map(tables, normalization.add_and_norm.draw().axes)
     assert np.array_equal(x, normalization.VALUES[:3])
