@@ -8,11 +8,10 @@ import pytest
 import torch
 from matplotlib.patches import Rectangle
 
-from dragoman.config import ModelConfig, OptimizerConfig
+from dragoman.config import OptimizerConfig
 from dragoman.figures import masks, normalization, parts, positions, style, training, walkthrough
 from dragoman.model.attention import scaled_dot_product_attention
 from dragoman.model.embedding import PositionalEncoding, sinusoids
-from dragoman.model.layers import SublayerConnection
 from dragoman.model.masks import causal_mask, padding_mask
 from dragoman.training.loss import label_smoothed_cross_entropy
 from dragoman.training.optimizer import learning_rate
