@@ -15,6 +15,7 @@ from pygments.lexers import PythonLexer
 from symbols import PACKAGE, ROOT, UnknownSymbol, line_of, module_file, modules
 
 _LINK = re.compile(r"\]\(\.\./((?:dragoman|learn|tests)/[\w/]+\.py)(#L\d+)?(?:-L\d+)?")
+_NOTEBOOK = re.compile(r"\]\(\.\./((?:learn|notebooks)/\w+\.ipynb)\)")
 _HEADING = re.compile(r'<h\d id="(dragoman\.[\w.]+)" class="doc doc-heading">')
 
 
@@ -64,7 +65,8 @@ def api_uri(module: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to files of the repository to their pages."""
+    """Lead links to files of the repository to their pages, and links to notebooks to the repository."""
+    markdown = _NOTEBOOK.sub(rf"]({config.repo_url}/blob/main/\1)", markdown)
     return _LINK.sub(lambda match: f"]({source_uri(match[1])}{match[2] or ''}", markdown)
 
 
