@@ -1,8 +1,8 @@
-"""An inspection as one self-contained HTML page.
+"""Pages of one self-contained HTML file, and drawings, from the templates in `assets/`.
 
-The page is assets/page.html with page.css, the scripts and the record in it. The record stands there as JSON, never as
-code, and the scripts put every word of it on the page as text. The policy in the page's head allows these scripts and
-this style, by their hashes, and nothing else: no network, no other code.
+A page has its styles and scripts in it, and what the scripts show as JSON, never as code; they put every word of it on
+the page as text. The policy in the page's head allows these scripts and this style, by their hashes, and nothing else:
+no network, no other code.
 """
 
 from __future__ import annotations
@@ -12,34 +12,43 @@ import hashlib
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, Template
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-_SCRIPTS = (
-    *("dom.js", "record.js", "colours.js", "sentence.js", "painting.js", "heatmap.js", "overview.js"),
-    *("steps.js", "beam.js", "links.js", "page.js"),
-)
-"""One program in this order: each file uses the files before it."""
+_OPENED = ("dom.js", "record.js", "colours.js", "painting.js", "heatmap.js", "overview.js", "links.js", "controls.js")
+_SCRIPTS = {"page.html": (*_OPENED, "sentence.js", "steps.js", "beam.js", "page.js"), "run.html": (*_OPENED, "run.js")}
+"""By page, one program in this order: what runs at once uses only the files before it."""
+_STYLES = {
+    "page.html": ("page.css",),
+    "run.html": ("page.css", "curves.css", "run.css"),
+    "curves.svg": ("curves.css",),
+}
+_LOADER = PackageLoader("dragoman.inspection", "assets")
 
 
 def render_page(record: dict[str, Any]) -> str:
     """Page for a record from Inspection.to_dict; the same record gives the same page."""
-    return _template().render(record=record)
+    return render("page.html", record=record)
+
+
+def render(template: str, **content: Any) -> str:
+    """Fill a template of `assets/` with content; only a page with a `record` has scripts."""
+    script = Markup('"use strict";\n') + _joined(_SCRIPTS[template]) if content.get("record") else ""
+    style = _joined(_STYLES[template])
+    return _environment().get_template(template).render(script=script, style=style, **content)
 
 
 @cache
-def _template() -> Template:
-    loader = PackageLoader("dragoman.inspection", "assets")
-    environment = Environment(loader=loader, autoescape=True, keep_trailing_newline=True)
+def _joined(names: tuple[str, ...]) -> Markup:
+    return Markup("\n".join(_LOADER.get_source(_environment(), name)[0] for name in names))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(loader=_LOADER, autoescape=True, keep_trailing_newline=True)
     environment.filters["sha256"] = _sha256
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
-
-    def asset(name: str) -> str:
-        return loader.get_source(environment, name)[0]
-
-    program = '"use strict";\n' + "\n".join(map(asset, _SCRIPTS))
-    parts = {"style": Markup(asset("page.css")), "script": Markup(program)}
-    return environment.get_template("page.html", globals=parts)
+    return environment
 
 
 def _sha256(text: str) -> Markup:
