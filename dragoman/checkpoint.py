@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -27,14 +27,14 @@ from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
 from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
 
-CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
+CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, CURVES_FILE = "config.json", "model.safetensors", "README.md", "curves.svg"
 EXPORT_FILE = "dragoman.json"
 """Marks a folder that was exported for another library."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """Every file that a model folder can have; none has all of them."""
 CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"
-METRICS_FILE, RUN_FILE, LOCK_FILE = "metrics.jsonl", "train.yaml", ".lock"
-RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE)
+METRICS_FILE, RUN_FILE, LOCK_FILE, REPORT_FILE = "metrics.jsonl", "train.yaml", ".lock", "report.html"
+RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE, REPORT_FILE, CURVES_FILE)
 RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
 """With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
 
@@ -107,16 +107,16 @@ class ModelFolder:
         """
         make_folder(folder)
         weights = _serialise(dict(self.model.named_parameters()))
-        files = self.vocabulary.files() | self._description() | {WEIGHTS_FILE: weights}
+        files = self.vocabulary.files() | self._description(folder) | {WEIGHTS_FILE: weights}
         write_together({folder / name: content for name, content in files.items()})
         for name in set(VOCABULARY_FILES) - files.keys():
             (folder / name).unlink(missing_ok=True)
 
     def save_description(self, folder: Path) -> None:
         """Write config.json and the model card beside the weights that are there."""
-        write_together({folder / name: content for name, content in self._description().items()})
+        write_together({folder / name: content for name, content in self._description(folder).items()})
 
-    def _description(self) -> dict[str, bytes]:
+    def _description(self, folder: Path) -> dict[str, bytes]:
         settings = {
             "model_type": "dragoman",
             "source": self.direction.source,
@@ -126,7 +126,7 @@ class ModelFolder:
             "checksums": {name: _sha256(content) for name, content in self.vocabulary.files().items()},
         }
         content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-        return {CONFIG_FILE: content.encode(), CARD_FILE: self._card().encode()}
+        return {CONFIG_FILE: content.encode(), CARD_FILE: (self._card() + picture_of_curves(folder)).encode()}
 
     def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
         """The same model with more known about it."""
@@ -158,6 +158,13 @@ class ModelFolder:
             f"# {source} → {target}\n\n{self.in_a_sentence()} It takes raw text:\n\n"
             f"```\necho '…' | dragoman translate DIR\n```\n\n{self.table_of_facts()}"
         )
+
+
+def picture_of_curves(folder: Path) -> str:
+    """The curves of the run in a folder as a paragraph of Markdown; empty if there are none."""
+    return (
+        f"\n![Loss, scores and learning rate of the training run]({CURVES_FILE})\n" * (folder / CURVES_FILE).is_file()
+    )
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:
@@ -285,6 +292,16 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
 
 
 # ---- the folder of a run
+
+
+def read_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """What a run has recorded in METRICS_FILE, without lines that are none, as a crash may leave one."""
+    path = folder / METRICS_FILE
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
+                record = dict(json.loads(line))
+                yield record | {"step": int(record["step"])}
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:

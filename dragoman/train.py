@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ import yaml
 from dragoman.checkpoint import (
     LONGEST_FACT,
     LONGEST_UNKNOWN,
+    REPORT_FILE,
     RUN_FILE,
     TEXT_FACT,
     WEIGHTS_FILE,
@@ -34,8 +36,9 @@ from dragoman.config import (
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
+from dragoman.inspection.run_page import write_report
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.console import say
+from dragoman.runtime.console import Report, say
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import write_atomically
 from dragoman.text.corpus import Pair
@@ -81,6 +84,8 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
     names = {"bleu": "BLEU", "chrf": "chrF"}
     scores = ", ".join(f"{names.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
+    if (page := Path(config.out, REPORT_FILE)).is_file():
+        lines.append(f"open {page} in a browser to see how it learned")
     if outcome.reason == "already finished":
         progress = outcome.progress
         to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
@@ -111,10 +116,26 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
         pairs, parameters = text.train.report.pairs, folder.model.num_parameters
         if pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not (config.from_ or resumes):
             processes.say(f"{pairs:,} pairs are few for a model of {parameters:,} parameters: try --preset small")
-        trainer = Trainer(config, folder, text, build_validate(config, folder, text.valid_pairs, processes), processes)
+        validate, write_page = (
+            build_validate(config, folder, text.valid_pairs, processes),
+            partial(_write_page, out, cache(say)),
+        )
+        trainer = Trainer(config, folder, text, validate, processes, write_page)
         if processes.first and not trainer.finished:
             write_atomically(out / RUN_FILE, _as_yaml(config))
-        return trainer.run()
+        outcome = trainer.run()
+        has_page = outcome.reason == "already finished" and (out / REPORT_FILE).is_file()
+        if processes.first and outcome.reason != "interrupted" and not has_page:
+            write_page(ended=True)
+        return outcome
+
+
+def _write_page(folder: Path, report: Report, ended: bool = False) -> None:
+    """Write the page of a run, or report why it could not be written."""
+    try:
+        write_report(folder, ended)
+    except Exception as error:  # whatever it is, a page is not worth a night of training
+        report(f"warning: {folder / REPORT_FILE} is not up to date ({error}); training continues")
 
 
 def dry_run_training(config: TrainConfig) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from dragoman.checkpoint import CARD_FILE, EXPORT_FILE, ModelFolder
+from dragoman.checkpoint import CARD_FILE, CURVES_FILE, EXPORT_FILE, ModelFolder, picture_of_curves
 from dragoman.cli.options import ExportConfig, ImportConfig
 from dragoman.config import ConfigError, DragomanError
 from dragoman.exported import PARITY_FILE, describe, files_of_earlier_result, files_of_model
@@ -79,6 +79,9 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     if package:
         argos.write_package(package, loaded, model, folder, readme)
         shutil.rmtree(model)
+    elif (curves := Path(config.folder, CURVES_FILE)).is_file():
+        shutil.copy(curves, folder)
+    readme += picture_of_curves(folder)
     (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, sorted(folder.iterdir())))
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")
     _write_proof(parity, folder)

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from dragoman.checkpoint import RUN_FILE
+from dragoman.checkpoint import REPORT_FILE, RUN_FILE
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.parsing import read_yaml
 from dragoman.cli.translate import line_counter, naming, open_translator, say_truncated
@@ -14,6 +14,8 @@ from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.exported import files_of_model
+from dragoman.inspection.run import Run
+from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate, read_pairs
@@ -55,7 +57,18 @@ def evaluate(config: EvaluateConfig) -> int:
 
 
 def compare(config: CompareConfig) -> int:
-    """Print a table of scores and differences; returns the exit code."""
+    """Print a table of scores and differences, or write a page about runs; returns the exit code."""
+    if config.runs:
+        folders = [Path(folder) for folder in config.runs]
+        read = [file for folder in folders for file in files_of_model(folder) if file.name != REPORT_FILE]
+        prepare_reports({"--out": config.out}, read)
+        try:
+            page = render_runs([Run(folder) for folder in folders], opened=len(folders) == 1)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DragomanError(f"{' or '.join(config.runs)}: the run's records are damaged ({error})") from None
+        write_atomically(Path(config.out), page.encode(errors="replace"))
+        say(f"wrote {config.out}")
+        return 0
     prepare_reports({"--json": config.json}, map(Path, [*config.system, *config.baseline]))
     comparison = compare_evaluations(config.system, config.baseline)
     if config.json:

@@ -113,18 +113,26 @@ class ScoreConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class CompareConfig(Settings):
-    """Compare evaluations of the same text: mean and spread over several runs, and paired bootstrap resampling."""
+    """Compare evaluations of a text, with paired bootstrap resampling; or training runs, as curves on a page."""
 
-    system: list[str]
+    system: list[str] = field(default_factory=list)
     """Files written by evaluate --json, one for each run of the system, such as for each seed."""
     baseline: list[str] = field(default_factory=list)
     """The same for another system, with the same number of runs. Runs are compared in the order given."""
     json: str = ""
     """Also write the result to this file."""
+    runs: list[str] = field(default_factory=list)
+    """Folders of one to six training runs to show on a page, instead of evaluations."""
+    out: str = ""
+    """The page to write for --runs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for files in (self.system, self.baseline):
+        require(bool(self.system) != bool(self.runs), "give either --system or --runs: what is to be compared")
+        require(bool(self.out) == bool(self.runs), "--runs and --out go together: the page needs a name")
+        require(not (self.runs and (self.baseline or self.json)), "--baseline and --json go with --system, not --runs")
+        require(len(self.runs) <= 6, "--runs: at most six curves can be told apart")
+        for files in (self.system, self.baseline, self.runs):
             require(len({*files}) == len(files), "a file is given twice: each counts as a run of its own")
         paired = len(self.baseline) in (0, len(self.system))
         require(paired, "--baseline needs as many files as --system: runs are compared in pairs")

@@ -9,43 +9,45 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import unicodedata
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-_OPENED = ("dom.js", "record.js", "colours.js", "painting.js", "heatmap.js", "overview.js", "links.js", "controls.js")
-_SCRIPTS = {"page.html": (*_OPENED, "sentence.js", "steps.js", "beam.js", "page.js"), "run.html": (*_OPENED, "run.js")}
-"""By page, one program in this order: what runs at once uses only the files before it."""
-_STYLES = {
-    "page.html": ("page.css",),
-    "run.html": ("page.css", "curves.css", "run.css"),
-    "curves.svg": ("curves.css",),
-}
-_LOADER = PackageLoader("dragoman.inspection", "assets")
-
 
 def render_page(record: dict[str, Any]) -> str:
     """Page for a record from Inspection.to_dict; the same record gives the same page."""
-    return render("page.html", record=record)
+    return render("page.html", {"record": record})
 
 
-def render(template: str, **content: Any) -> str:
-    """Fill a template of `assets/` with content; only a page with a `record` has scripts."""
-    script = Markup('"use strict";\n') + _joined(_SCRIPTS[template]) if content.get("record") else ""
-    style = _joined(_STYLES[template])
-    return _environment().get_template(template).render(script=script, style=style, **content)
+def render(template: str, content: dict[str, Any]) -> str:
+    """Fill a template of `assets/` with content, with characters that can't be seen spelt out."""
+    return _environment().get_template(template).render(content)
 
 
-@cache
-def _joined(names: tuple[str, ...]) -> Markup:
-    return Markup("\n".join(_LOADER.get_source(_environment(), name)[0] for name in names))
+_JOINERS = "\u200c\u200d"  # part of the spelling of Persian, Hindi, …
+
+
+def visible(text: str) -> str:
+    """The text with control characters, such as those that change the writing direction, written as ⟨U+202E⟩."""
+    return "".join(
+        f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in _JOINERS else c
+        for c in text
+    )
 
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(loader=_LOADER, autoescape=True, keep_trailing_newline=True)
+    environment = Environment(
+        loader=PackageLoader("dragoman.inspection", "assets"),
+        autoescape=True,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
     environment.filters["sha256"] = _sha256
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return environment

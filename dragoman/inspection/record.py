@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inference.alignment import Links
-from dragoman.inspection.page import render_page
+from dragoman.inspection.page import render_page, visible
 from dragoman.runtime.files import write_atomically
 from dragoman.text.languages import has_spaces
 
@@ -192,17 +192,6 @@ def readable(pieces: Sequence[str], spaced: bool = True) -> list[str]:
             # A vowel sign or an accent without its letter stands on a dotted circle.
             labels.append("◌" + label if unicodedata.category(label[0]).startswith("M") else label)
     return labels
-
-
-_JOINERS = "\u200c\u200d"  # part of the spelling of Persian, Hindi, …
-
-
-def visible(text: str) -> str:
-    """The text with control characters, such as those that change the writing direction, written as ⟨U+202E⟩."""
-    return "".join(
-        f"⟨U+{ord(c):04X}⟩" if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") and c not in _JOINERS else c
-        for c in text
-    )
 
 
 def _as_json(value: Any, write: Callable[[str], str] = str) -> Any:

@@ -17,7 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dragoman.inference.alignment import Alignment
-from dragoman.inspection.record import Inspection, visible
+from dragoman.inspection.page import visible
+from dragoman.inspection.record import Inspection
 
 # Of the 256 colours, those that stand out from white and from black.
 _STRONG, _ALARM, _FAINT = "color(32)", "color(166)", "color(243)"

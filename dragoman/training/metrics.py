@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from torch.utils.tensorboard import SummaryWriter
 
-from dragoman.checkpoint import METRICS_FILE
+from dragoman.checkpoint import METRICS_FILE, read_records
 from dragoman.runtime.console import NowAndThen, say, silence
 from dragoman.runtime.files import not_saved, write_atomically
 
@@ -34,7 +34,7 @@ class Recorder:
             return
         self._path = folder / METRICS_FILE
         with self._saving():
-            kept = [json.dumps(line) + "\n" for line in self._recorded() if self._place(line) <= (step, validated)]
+            kept = [json.dumps(line) + "\n" for line in read_records(folder) if self._place(line) <= (step, validated)]
             write_atomically(self._path, "".join(kept).encode())
             self._metrics = self._path.open("a", encoding="utf-8")
             # TensorBoard forgets what earlier files contain from purge_step on.
@@ -60,13 +60,13 @@ class Recorder:
             self._metrics.close()
             self._tensorboard.close()
 
-    def record(self, step: int, values: Mapping[str, float]) -> None:
-        """Write numbers, by TensorBoard tag, to metrics.jsonl (null where JSON has no such number) and TensorBoard."""
+    def record(self, step: int, values: Mapping[str, float], others: Mapping[str, Any] | None = None) -> None:
+        """Write numbers, by TensorBoard tag, to metrics.jsonl (null for NaN) and TensorBoard; others to the former."""
         if self._folder is None:
             return
         finite = {tag: value if math.isfinite(value) else None for tag, value in values.items()}
         with self._saving():
-            self._metrics.write(json.dumps({"step": step} | finite) + "\n")
+            self._metrics.write(json.dumps({"step": step} | finite | dict(others or {})) + "\n")
             self._metrics.flush()
             for tag, value in values.items():
                 self._tensorboard.add_scalar(tag, value, step)
@@ -96,14 +96,6 @@ class Recorder:
 
     def _place(self, record: Mapping[str, Any]) -> tuple[int, bool]:
         return record["step"], any(tag.startswith(("valid/", "health/")) for tag in record)  # of a validation
-
-    def _recorded(self) -> Iterator[dict[str, Any]]:
-        """The records of the run so far, without lines that are none, as a crash may leave one."""
-        if self._path.is_file():
-            for line in self._path.read_text(encoding="utf-8", errors="replace").split("\n"):
-                with suppress(ValueError, TypeError, KeyError, RecursionError):
-                    record = dict(json.loads(line))
-                    yield record | {"step": int(record["step"])}
 
     @contextmanager
     def _saving(self) -> Iterator[None]:

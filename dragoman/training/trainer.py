@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -64,9 +65,11 @@ class Trainer:
         text: PreparedText,
         validate: Validate,
         processes: Processes = Processes(),  # noqa: B008 (a frozen value)
+        write_page: Callable[[], None] = lambda: None,
     ) -> None:
         """Set up a run, or resume the one in config.out; the folder's model is on the device to train on."""
         self.config, self.folder, self.text, self.processes = config, folder, text, processes
+        self._write_page = write_page  # when a validation is in the folder
         self.out, self.model = Path(config.out), folder.model
         limit_kernel_cache()
         keep_freed_memory()
@@ -154,8 +157,8 @@ class Trainer:
         else:
             self._skip_step()
         progress.tokens += step.num_tokens
-        values = {"loss": loss, "lr": rate, "grad_norm": norm}
-        self._show(values, step.num_tokens / max(time.monotonic() - started, 1e-6))  # some clocks tick slowly
+        speed = step.num_tokens / max(time.monotonic() - started, 1e-6)  # some clocks tick slowly
+        self._show({"loss": loss, "lr": rate, "grad_norm": norm, "tokens_per_second": speed})
         if progress.seconds - self._saved_at > 60 * self.config.save_minutes:
             self._save_state()
 
@@ -177,14 +180,14 @@ class Trainer:
             cure = f"start again with --restart and a lower --optimizer.{option}, or more --optimizer.warmup-steps"
             raise DragomanError(f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row: {cure}")
 
-    def _show(self, values: dict[str, float], tokens_per_second: float) -> None:
+    def _show(self, values: dict[str, float]) -> None:
         progress, done = self.progress, self.progress.done(self.config)
         if progress.step % self.config.log_every == 0:
             record = {f"train/{name}": value for name, value in values.items()}
-            self.recorder.record(progress.step, record | {"train/tokens_per_second": tokens_per_second})
+            self.recorder.record(progress.step, record, {"seconds": round(progress.seconds, 2)})
         left = f", {timedelta(seconds=round(progress.seconds * (1 - done) / done))} left" if 0 < done < 1 else ""
         status = (
-            f"loss {values['loss']:.3f}, lr {values['lr']:.2e}, {tokens_per_second:,.0f} tok/s, "
+            f"loss {values['loss']:.3f}, lr {values['lr']:.2e}, {values['tokens_per_second']:,.0f} tok/s, "
             f"epoch {progress.epoch + 1}{left}"
         )
         self.recorder.show(progress.step, status, done)
@@ -213,6 +216,8 @@ class Trainer:
                 self._keep(measured.scores, f"step {progress.step:,}")
         progress.count_validation(measured.scores["loss"], better)
         self._save_state()
+        if self.processes.first:
+            self._write_page()
 
     def _measure(self, name: str = "") -> Validation:
         """Scores of the current weights on the validation text: reported, and recorded unless they have a name."""
@@ -226,7 +231,8 @@ class Trainer:
             f"BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}{better}"
         )
         if not name:
-            self.recorder.record(self.progress.step, {f"valid/{key}": value for key, value in scores.items()})
+            values = {f"valid/{key}": value for key, value in scores.items()}
+            self.recorder.record(self.progress.step, values, {"seconds": round(self.progress.seconds, 2)})
             self.validator.examine(measured, self.progress, self.config.optimizer.warmup_steps, self.recorder)
         return measured
 

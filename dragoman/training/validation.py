@@ -75,12 +75,15 @@ class Validator:
                 skipped=progress.skipped_since,
             )
         )
-        recorder.record(progress.step, {f"health/{name}": value for name, value in health.values().items()})
+        problem = diagnose(self.observations, warmup_steps) or ""
+        first = islice(zip(sources, references, texts, strict=True), _SAMPLES)
+        samples = [[shorten(text, _SAMPLE_LENGTH) for text in sample] for sample in first]
+        values = {f"health/{name}": value for name, value in health.values().items()}
+        recorder.record(progress.step, values, {"warning": problem, "samples": samples})
         recorder.say(f"    {health.line()}")
-        if problem := diagnose(self.observations, warmup_steps):
+        if problem:
             recorder.say(f"    warning: {problem}")
-        for sample in islice(zip(sources, references, texts, strict=True), _SAMPLES):
-            source, reference, translation = (shorten(text, _SAMPLE_LENGTH) for text in sample)
+        for source, reference, translation in samples:
             recorder.say(f"    {source}\n    → {translation}\n    = {reference}")
 
     def _measure_forced(self, model: Transformer, batch_tokens: int) -> tuple[float, float]:

@@ -93,13 +93,13 @@ def train(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Outcome:
 
 
 def records(folder: Path, *kinds: str) -> list[tuple[int, str, float]]:
-    """Step, name and value of all numbers that a run has recorded, but for its speed; or of some kinds of them."""
+    """Step, name and value of all that a run has recorded, but for its time and speed; or of some kinds of it."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().split("\n") if line]
     return [
         (line["step"], name, value)
         for line in lines
         for name, value in line.items()
-        if name not in ("step", "train/tokens_per_second") and name.startswith(kinds or "")
+        if name not in ("step", "seconds", "train/tokens_per_second") and name.startswith(kinds or "")
     ]
 
 
