@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,31 @@ def test_an_average_knows_the_run_that_it_is_of(trained: Path, tmp_path: Path) -
     assert facts[AVERAGE_FACT].count("step") == 2
     assert "validation" not in facts
     assert run("translate", tmp_path / "mean", *SHORT, stdin=INPUT).code == 0
+
+
+# ---- compare --runs
+
+
+def test_runs_are_shown_on_one_page(trained: Path, tmp_path: Path) -> None:
+    again = Path(shutil.copytree(trained, tmp_path / trained.name))
+    both, one = tmp_path / "both.html", again / "report.html"
+    assert run("compare", "--runs", trained, again, "--out", both).code == 0
+    assert "Training runs, compared" in both.read_text(encoding="utf-8")
+    written = one.read_bytes()
+    assert run("compare", "--runs", again, "--out", one).code == 0
+    assert one.read_bytes() == written, "the page of a run is made of what is in its folder"
+
+
+def test_a_page_of_runs_replaces_nothing_and_tells_what_is_no_run(copy: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert "would replace the file" in complaint(2, "compare", "--runs", copy, "--out", copy / "config.json")
+    assert "has no metrics.jsonl" in complaint(1, "compare", "--runs", copy, tmp_path / "nowhere", "--out", page)
+    (copy / "metrics.jsonl").write_text('{"step": 1, "valid/loss": "a"}')
+    assert "records are damaged" in complaint(1, "compare", "--runs", copy, "--out", page)
+    assert not page.exists()
+    for words in ([], ["--runs", copy], ["--system", "a", "--runs", copy, "--out", page], ["--out", page]):
+        assert "--runs" in complaint(2, "compare", *words)
+    assert "given twice" in complaint(2, "compare", "--runs", copy, copy, "--out", page)
 
 
 # ---- what can't be used
