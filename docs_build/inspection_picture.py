@@ -1,4 +1,4 @@
-"""Take the pictures of docs/inspect.md, in light and in dark: `python docs_build/inspection_picture.py demo/en-fr`.
+"""Take the pictures of docs/inspect.md and docs/runs.md: `python docs_build/inspection_picture.py demo/en-fr`.
 
 It needs Chromium and its driver.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 from PIL import Image
 from selenium import webdriver
 from symbols import ROOT
 
+from dragoman.checkpoint import REPORT_FILE
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 
@@ -23,22 +25,22 @@ COLOURS = 64  # of the PNG, a quarter of the bytes
 
 
 def main(model: str) -> None:
-    """Open the inspection of the sentence in a browser and save what is seen first."""
+    """Open the inspection of the sentence, and the page of the run, in a browser and save what is seen first."""
     options = webdriver.ChromeOptions()
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"):
         options.add_argument(argument)
     with tempfile.TemporaryDirectory() as folder, webdriver.Chrome(options=options) as browser:
-        page = Path(folder) / "inspection.html"
+        page, run = Path(folder) / "inspection.html", Path(model).resolve() / REPORT_FILE
         page.write_text(inspect(Translator.load(Path(model)), SENTENCE).to_html(), encoding="utf-8")
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        for scheme in ("light", "dark"):
+        for (name, opened), scheme in product({"inspection": page, "run": run}.items(), ("light", "dark")):
             features = [{"name": "prefers-color-scheme", "value": scheme}]
             browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            browser.get(page.as_uri())
+            browser.get(opened.as_uri())
             image = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
             image.quantize(COLOURS, dither=Image.Dither.NONE).save(
-                ROOT / "docs" / "figures" / f"inspection-{scheme}.png", optimize=True
+                ROOT / "docs" / "figures" / f"{name}-{scheme}.png", optimize=True
             )
 
 

@@ -53,9 +53,9 @@ def _points(run: Run, tag: str, axis: str) -> list[tuple[float, float, int]]:
 def _place(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Ticks and coordinates of the lines of a chart."""
     end = max(line["points"][-1][0] for line in lines) or 1.0
-    # The loss falls so far before the first validation that nothing else could be seen: its line comes from above.
-    start = min(line["points"][0][0] for line in lines if line["main"])
-    values = [y for line in lines for x, y, _ in line["points"] if x >= start or start > end / 2]
+    # The loss falls so far before the second validation that nothing else could be seen: its line comes from above.
+    start = min(line["points"][:2][-1][0] for line in lines if line["main"])
+    values = [y for line in lines for x, y, _ in line["points"] if line["main"] or x >= start or start > end / 2]
     low, high = min(values), max(values)
     y_ticks = ticks(0.0 if 0.0 < low < high / 4 else low, high)
     bottom, top = y_ticks[0], y_ticks[-1]

@@ -78,8 +78,8 @@ class Validator:
         problem = diagnose(self.observations, warmup_steps) or ""
         first = islice(zip(sources, references, texts, strict=True), _SAMPLES)
         samples = [[shorten(text, _SAMPLE_LENGTH) for text in sample] for sample in first]
-        values = {f"health/{name}": value for name, value in health.values().items()}
-        recorder.record(progress.step, values, {"warning": problem, "samples": samples})
+        others = {"seconds": round(progress.seconds, 2), "warning": problem, "samples": samples}
+        recorder.record(progress.step, {f"health/{name}": value for name, value in health.values().items()}, others)
         recorder.say(f"    {health.line()}")
         if problem:
             recorder.say(f"    warning: {problem}")
