@@ -88,7 +88,7 @@ def test_translations_that_did_not_change_are_joined_and_words_of_the_reference_
     assert rows[0][3] == [("B ", True), ("C ", False)]
     (folder / "train.yaml").write_text("target: zh\n")
     assert Run(folder).samples[pair][0][3] == [("B", True), (" ", True), ("C", False)]
-    assert "10 – 20 B C 30 B A 40 (nothing) 50 B C reference A B" in words(render_runs([Run(folder)]))
+    assert "reference A B 10 – 20 B C 30 B A 40 (nothing) 50 B C" in words(render_runs([Run(folder)]))
 
 
 def test_the_settings_that_somebody_chose_are_shown(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_runs_are_told_apart_and_a_different_validation_text_is_said(tmp_path: P
         (folder / "data" / "valid").mkdir(parents=True)
         (folder / "data" / "valid" / "store.json").write_text(json.dumps(store))
     page = render_runs([Run(folder) for folder in folders])
-    assert f"{folders[0]} A B {folders[1]} B reference A B" in words(page)
+    assert f"reference A B {folders[0]} A B {folders[1]} B" in words(page)
     assert page.count('<g class="main run1">') == 12
     assert "cannot be compared" in words(page)
     assert "cannot be compared" not in words(render_runs([Run(folders[0]), Run(folders[0])]))
