@@ -64,8 +64,9 @@ class Run:
     def usual_settings(self) -> dict[str, Any]:
         """The settings that the preset, or fine-tuning, starts from, by dotted name."""
         usual = _flat(asdict(TrainConfig(source="a", target="b", train=[], out="c")))
-        if self.settings.get("from"):  # whose shape is that of the model it starts from
-            return {name: value for name, value in usual.items() if not name.startswith("model.")} | FINE_TUNING
+        if self.settings.get("from"):  # the shape and the subwords are those of the model it starts from
+            kept = ("model.", "text.vocab")
+            return {name: value for name, value in usual.items() if not name.startswith(kept)} | FINE_TUNING
         return usual | PRESETS.get(self.settings.get("preset", ""), {})
 
 
