@@ -40,7 +40,7 @@ def test_each_validation_writes_the_page_and_the_end_opens_a_sentence(
     assert (text / "valid.en").read_text().startswith(source + "\n")
     assert reference == source.upper()
     assert f"→ {translation}\n" in ended.said
-    times = [json.loads(line)["seconds"] for line in (out / "metrics.jsonl").read_text().splitlines() if "loss" in line]
+    times = [json.loads(line)["seconds"] for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert times == sorted(times)
     assert f"]({CURVES_FILE})" in (out / "README.md").read_text()
     assert (out / CURVES_FILE).is_file()
