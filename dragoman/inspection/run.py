@@ -99,7 +99,9 @@ def _read(path: Path) -> dict[str, Any]:
     """What a JSON or YAML file says; nothing if it is missing or damaged."""
     try:
         content = path.read_text(encoding="utf-8")
-        found = json.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
+        # PyYAML's own parser takes as long as all the rest of a page; the one in C may be missing.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        found = json.loads(content) if path.suffix == ".json" else yaml.load(content, loader)
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
