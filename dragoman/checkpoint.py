@@ -1,7 +1,4 @@
-"""The model folder, and everything a run saves.
-
-It has `config.json`, `model.safetensors`, `sentencepiece.model` (or `source.spm` and `target.spm`) and `README.md`.
-"""
+"""The model folder, whose files docs/design.md lists, and everything a run saves."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from torch import Tensor
 
 from dragoman.config import CHECK_FILE, SETTINGS_OF_ONE_CALL, ConfigError, DragomanError, ModelConfig, TrainConfig
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.console import table_cell
+from dragoman.runtime.console import command, table_cell
 from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
 from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
 
@@ -101,10 +98,7 @@ class ModelFolder:
         return ModelFolder(model, vocabulary, direction)
 
     def save(self, folder: Path) -> None:
-        """Write the model folder, all files or none; subword models of an earlier model there are removed.
-
-        The weights are written last: without them the folder is no model.
-        """
+        """Write the model folder, all files or none, weights last; an earlier model's other subwords are removed."""
         make_folder(folder)
         weights = _serialise(dict(self.model.named_parameters()))
         files = self.vocabulary.files() | self._description(folder) | {WEIGHTS_FILE: weights}
@@ -197,18 +191,18 @@ def imported_from(facts: Any) -> str:
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG_FILE
     if not folder.is_dir():
-        raise DragomanError(f"{folder}: no such folder")
+        raise DragomanError(f"{folder}: no such folder; give the --out of train, or of import")
     if (folder / EXPORT_FILE).is_file():
         raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
-        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; give the --out of a run that has validated once")
+        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; a run saves its first model when it validates")
     try:
         settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         kind = settings["model_type"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration") from None
     if kind != "dragoman":
-        cure = f"; import it first: dragoman import {folder} --out MODEL" if kind == "marian" else ""
+        cure = f"; import it first: {command('import', folder, '--out', 'MODEL')}" if kind == "marian" else ""
         raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
     return settings
 
@@ -240,10 +234,9 @@ def _digest(tensors: dict[str, Tensor]) -> str:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Read weights, and compare them with their checksum if the file has one.
+    """Read weights and compare them with their checksum, if any.
 
-    Raises:
-        DragomanError: the file is missing, damaged or no safetensors file, or memory is too small for it.
+    Raises DragomanError: the file is missing, damaged or no safetensors file, or memory is too small for it.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
@@ -320,10 +313,7 @@ def learned_checkpoints(folder: Path) -> list[Path]:
 
 
 def refuse_folder_for_run(config: TrainConfig) -> None:
-    """Refuse an output folder in which a training run would write over files that no run wrote.
-
-    A run writes train.yaml first, which marks its folder from then on.
-    """
+    """Refuse an output folder with files that a run would write and no run wrote; train.yaml marks those of runs."""
     folder, names = Path(config.out), {*RUN_FOLDERS, *RUN_FILES}
     if not config.valid:
         names |= {f"{HELD_OUT}.{language}" for language in (config.source, config.target)}
@@ -341,14 +331,17 @@ def refuse_folder_for_average(folder: Path) -> None:
 
 def _is_of_a_run(folder: Path) -> bool:
     """Whether a folder has the state of a run, or a train.yaml with every single setting, as nobody writes it."""
-    if any((folder / CHECKPOINTS).glob("state-*.pt")):
-        return True
+    names = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
+    return any((folder / CHECKPOINTS).glob("state-*.pt")) or names <= run_settings(folder).keys()
+
+
+def run_settings(folder: Path) -> dict[str, Any]:
+    """The settings in the train.yaml of a run; empty if there are none that can be read."""
     try:
         settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return False
-    names = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
-    return isinstance(settings, dict) and names <= settings.keys()
+        return {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:

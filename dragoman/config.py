@@ -1,7 +1,4 @@
-"""Every setting of Dragoman: frozen dataclasses whose field texts are the command line's help, and presets.
-
-Imports nothing of the package and nothing heavy, so that `dragoman --help` answers at once.
-"""
+"""Every setting: frozen dataclasses, whose field texts are the help, and presets. Imports nothing heavy, for --help."""
 
 from __future__ import annotations
 
@@ -85,10 +82,7 @@ def _require_type(name: str, kind: Any, value: Any) -> None:
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequence[str] = (), at: str = "") -> list[str]:
-    """List what differs between two versions of nested settings: "model.d_model was 512 and is 256".
-
-    Settings that only one of them has are left out, and those that `free` names.
-    """
+    """List what differs between settings that both have, except `free`: "model.d_model was 512 and is 256"."""
     found = []
     for name in [name for name in before if name in now and name not in free]:
         old, new = before[name], now[name]
@@ -104,42 +98,41 @@ class ModelConfig(Settings):
     """The shape of a Transformer. The defaults are the paper's base model (Table 3)."""
 
     d_model: Annotated[int, Between(1, 2**20)] = 512
-    """Width of every embedding and of every sub-layer's output (section 3.1)."""
+    """Width of embeddings and sub-layer outputs (§3.1)."""
     d_ff: Annotated[int, Between(1, 2**20)] = 2048
-    """Width of the inner layer of the feed-forward networks (section 3.3)."""
+    """Inner width of the feed-forward networks (§3.3)."""
     num_heads: Annotated[int, Between(1, 2**20)] = 8
-    """Number of parallel attention heads h; each has d_k = d_model / h dimensions (section 3.2.2)."""
+    """Attention heads h, each of d_k = d_model / h dimensions (§3.2.2)."""
     num_encoder_layers: Annotated[int, Between(1, 1000)] = 6
-    """Number of identical layers N in the encoder (section 3.1)."""
+    """Encoder layers N (§3.1)."""
     num_decoder_layers: Annotated[int, Between(1, 1000)] = 6
-    """Number of identical layers N in the decoder (section 3.1)."""
+    """Decoder layers N (§3.1)."""
     dropout: Annotated[float, Between(0, 0.99)] = 0.1
-    """P_drop: on every sub-layer's output and on the sums of embeddings and positions (section 5.4). In bf16 on a CPU
-    the scale 1 / (1 - P_drop) is rounded, and the rate follows it: 0.1 drops 0.0986 and keeps the mean."""
+    """P_drop on sub-layer outputs and embeddings with positions (§5.4); in bf16 on a CPU, 0.1 drops 0.0986."""
     attention_dropout: Annotated[float, Between(0, 0.99)] = 0.0
-    """Dropout on the attention weights; not in the paper."""
+    """Dropout on attention weights; not in the paper."""
     activation_dropout: Annotated[float, Between(0, 0.99)] = 0.0
     """Dropout inside the feed-forward networks; not in the paper."""
     norm: Literal["post", "pre"] = "post"
-    """LayerNorm after the residual sum, LayerNorm(x + Sublayer(x)), as in the paper; or before each sub-layer."""
+    """post: LayerNorm(x + Sublayer(x)), as in the paper. pre: LayerNorm before each sub-layer."""
     positions: Literal["interleaved", "halves", "learned"] = "interleaved"
-    """Sines and cosines interleaved (section 3.5), as two halves [sin | cos], or a learned table."""
+    """Interleaved sines and cosines (§3.5), halves [sin | cos], or a learned table."""
     activation: Literal["relu", "gelu", "swish"] = "relu"
-    """Non-linearity of the feed-forward networks; the paper's is relu."""
+    """Feed-forward non-linearity; the paper's is relu."""
     share_embeddings: bool = True
-    """One embedding for source and target (section 3.4); needs a joint vocabulary."""
+    """One embedding for both languages (§3.4); needs a joint vocabulary."""
     tie_softmax: bool = True
-    """Use the target embedding also as the weights of the softmax layer (section 3.4)."""
+    """Target embedding and softmax layer share weights (§3.4)."""
     softmax_bias: bool = False
-    """A bias for each target subword in the softmax layer, as Marian's models have; not in the paper."""
+    """A softmax bias for each target subword, as in Marian; not in the paper."""
     max_length: Annotated[int, Between(1, 2**16)] = 512
-    """Longest sentence, in subwords, that the model takes or writes."""
+    """Longest sentence, in subwords."""
     layer_norm_eps: Annotated[float, Between(1e-12, 1)] = 1e-5
-    """Added to the variance in every LayerNorm."""
+    """Added to the variance in LayerNorm."""
     init_gain: Annotated[float, Between(1e-6, 100)] = 1.0
-    """Gain of the Glorot-uniform initialisation of all matrices except the embeddings."""
+    """Gain of the Glorot-uniform initialisation, except of embeddings."""
     embedding_gain: Annotated[float, Between(1e-6, 100)] = 1.0
-    """Gain of the embeddings' normal initialisation, with a standard deviation of 1 / √d_model."""
+    """Gain of the embeddings' normal initialisation, with standard deviation 1 / √d_model."""
     source_vocab_size: Annotated[int, Between(4, 2**24)] = 37_000
     """Number of source subwords. Training sets it from the subword model."""
     target_vocab_size: Annotated[int, Between(4, 2**24)] = 37_000
@@ -169,22 +162,21 @@ class TextConfig(Settings):
     """How text becomes subwords (SentencePiece)."""
 
     vocab_size: Annotated[int, Between(300, 2**20)] = 8000
-    """Number of subwords to learn. A corpus too small for it gets as many as it supports."""
+    """Subwords to learn; a small text may support fewer."""
     vocabulary: Literal["joint", "separate"] = "joint"
-    """One subword model for both languages, or one for each."""
+    """One subword model for both languages, or one each."""
     subwords: Literal["bpe", "unigram"] = "bpe"
     """SentencePiece's algorithm."""
     character_coverage: Annotated[float, Between(0.9, 1)] = 0.9995
-    """Share of the characters that get a subword of their own; rarer ones are spelt in bytes, never `<unk>`."""
+    """Share of characters that get a subword; rarer ones are spelt in bytes, never `<unk>`."""
     normalization: Literal["identity", "nfkc", "nmt_nfkc"] = "identity"
-    """SentencePiece's normalisation rule. identity keeps all but repeated spaces and those around the text."""
+    """SentencePiece's normalisation; identity only trims and merges spaces."""
     sample_lines: Positive = 1_000_000
-    """Learn the subwords from at most this many lines, drawn at random from both languages."""
+    """Learn subwords from at most this many random lines."""
     max_length: Positive = 200
-    """Leave out training pairs with a side of more subwords than this."""
+    """Leave out training pairs with a side of more subwords."""
     subword_dropout: Rate = 0.0
-    """BPE-dropout (Provilkov et al., 2020), for small texts: probability of leaving out a merge when training reads a
-    sentence, so that the model sees words in many segmentations. 0 is off."""
+    """BPE-dropout (Provilkov et al., 2020), for small texts: probability of skipping a merge in training; 0 is off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,59 +186,57 @@ class TextConfig(Settings):
 
 @dataclass(frozen=True)
 class CleaningConfig(Settings):
-    """Which pairs of the training text are left out. Empty pairs and those beyond text.max_length always are."""
+    """Training pairs to leave out. Empty ones and those beyond text.max_length always are."""
 
     overlap: bool = True
-    """Pairs that are also in the validation or test text."""
+    """Pairs that are also validation or test text."""
     duplicates: bool = False
-    """All except the first of equal pairs."""
+    """Repetitions of a pair."""
     near_duplicates: bool = False
-    """All except the first of pairs that differ only in case, digits, spaces and punctuation."""
+    """Repetitions that differ only in case, digits, spaces and punctuation."""
     copies: bool = False
-    """Pairs whose target is the source."""
+    """Pairs whose target equals the source."""
     ratio: bool = False
-    """Pairs with one side far longer than the other, compared with the rest of this text."""
+    """Pairs with one side far longer than is usual in this text."""
     characters: bool = False
-    """Pairs with control characters, NUL, exotic line breaks or signs of a wrong encoding."""
+    """Pairs with control characters, exotic line breaks or a wrong encoding."""
     language: bool = False
-    """Pairs with a side in the wrong script or language, or with the sides swapped."""
+    """Pairs in a wrong script or language, or with swapped sides."""
 
 
 @dataclass(frozen=True)
 class OptimizerConfig(Settings):
-    """Adam, the learning-rate schedule, and what one step sees (section 5)."""
+    """Adam, learning rate and batches (section 5)."""
 
     batch_tokens: Positive = 4096
-    """Budget of one batch: sentences × the longest side's length, padding included."""
+    """Tokens of a batch: sentences × longest side, padding included."""
     accumulate: Positive = 1
-    """Number of batches whose gradients make one step."""
+    """Batches per step."""
     schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
-    """After the linear warm-up: the paper's formula (equation 3); the same form through a given peak_lr; or a
-    straight line or half a cosine down to zero at the end of the run (max_steps or max_minutes). The last two fall from
-    peak_lr at the first step, and the warm-up multiplies them."""
+    """paper: equation 3. inverse-sqrt: its shape, through peak_lr. linear, cosine: from peak_lr at the first step to
+    zero at max_steps or max_minutes, multiplied by the warm-up."""
     lr_scale: Annotated[float, Between(1e-12, 1000)] = 1.0
     """Multiplies the paper's schedule."""
     peak_lr: Annotated[float, Between(1e-12, 1000)] = 1e-3
-    """Learning rate at the end of the warm-up (linear and cosine have started to fall by then); unused by paper."""
+    """Peak learning rate of the other schedules."""
     warmup_steps: Positive = 4000
-    """Steps of linear warm-up (section 5.3)."""
+    """Steps of linear warm-up (§5.3)."""
     beta1: Rate = 0.9
-    """Adam's decay of the first moment (section 5.3)."""
+    """Adam's first-moment decay (§5.3)."""
     beta2: Rate = 0.98
-    """Adam's decay of the second moment (section 5.3)."""
+    """Adam's second-moment decay (§5.3)."""
     epsilon: Annotated[float, Between(1e-30, 1)] = 1e-9
-    """Adam's epsilon (section 5.3)."""
+    """Adam's epsilon (§5.3)."""
     weight_decay: Annotated[float, Between(0, 10**6)] = 0.0
-    """Decoupled weight decay (AdamW); the paper has none."""
+    """Decoupled weight decay (AdamW); not in the paper."""
     clip_norm: Annotated[float, Between(0, 10**6)] = 1.0
-    """Scale a gradient with a larger norm down to this norm; 0 is off."""
+    """Largest norm of a gradient; 0 is off."""
     label_smoothing: Rate = 0.1
-    """ε_ls: probability spread evenly over the vocabulary (section 5.4)."""
+    """ε_ls: probability spread over the vocabulary (§5.4)."""
     r_drop: Annotated[float, Between(0, 10**6)] = 0.0
-    """α of R-Drop (Liang et al., 2021), for small texts: every sentence goes through the model twice, with different
-    dropout, and a KL penalty pulls both predictions together. It doubles the time of a step; 0 is off."""
+    """α of R-Drop (Liang et al., 2021), for small texts: KL penalty between two passes, at twice the time; 0 is off."""
     ema_decay: Rate = 0.0
-    """Validate and keep an exponential moving average of the weights with this decay, such as 0.999; 0 is off."""
+    """Validate and keep a moving average of the weights with this decay, such as 0.999; 0 is off."""
 
 
 @dataclass(frozen=True)
@@ -254,20 +244,20 @@ class SearchConfig(Settings):
     """How the decoder searches for a translation (section 6.1)."""
 
     beam: Annotated[int, Between(1, 1000)] = 4
-    """Hypotheses kept at each step; 1 is greedy search, where the length penalty has no effect."""
+    """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: LengthPenalty = 0.6
-    """α of Wu et al. (2016), equation 14: scores are divided by ((5 + length) / 6)^α."""
+    """α: scores are divided by ((5 + length) / 6)^α (Wu et al., 2016)."""
     n_best: Annotated[int, Between(1, 1000)] = 1
-    """Translations returned for each line, at most the beam."""
+    """Translations for each line, at most the beam."""
     min_length: NotNegative = 0
-    """Fewest subwords before the end of the sentence."""
+    """Fewest subwords of a translation."""
     max_length: Positive = 50
-    """Most subwords beyond the length of the source (section 6.1)."""
+    """Most subwords beyond the source's length (§6.1)."""
     batch_tokens: Positive = 8192
-    """Budget of one batch: sentences × beam × longest source."""
+    """Size of a batch: sentences × beam × longest source."""
     long: Literal["split", "truncate", "error"] = "split"
-    """What to do with long lines. split: split lines longer than any in training at sentence ends, and join the
-    translations. truncate, error: cut off the end of a line longer than the model's max_length and say so, or stop."""
+    """split: translate lines longer than any in training sentence by sentence. truncate, error: cut lines longer than
+    the model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -276,20 +266,20 @@ class SearchConfig(Settings):
 
 @dataclass(frozen=True)
 class ValidationConfig(Settings):
-    """When and how a training run is validated, and which checkpoints it keeps."""
+    """When and how a run is validated, and which checkpoints it keeps."""
 
     every: Positive = 500
-    """Steps between validations; each also saves a checkpoint."""
+    """Steps between validations; each saves a checkpoint."""
     metric: Literal["bleu", "chrf", "loss"] = "bleu"
-    """The metric that decides which model is the best."""
+    """What decides which model is best."""
     beam: Annotated[int, Between(1, 1000)] = 1
-    """Beam for translating the validation text during training."""
+    """Beam for translating the validation text."""
     max_lines: Positive = 1000
-    """Translate at most this many lines; the loss is computed on all of them."""
+    """Most lines to translate; the loss is of all."""
     patience: NotNegative = 10
     """Stop after this many validations without improvement; 0 is off."""
     keep_last: Positive = 5
-    """Number of checkpoints to keep; at the end of the run their average competes with the best one (section 6.1)."""
+    """Checkpoints to keep; in the end their average competes with the best one (§6.1)."""
 
 
 @dataclass(frozen=True)
@@ -297,46 +287,44 @@ class TrainConfig(Settings):
     """Train a translator: from parallel text to a model folder."""
 
     source: str
-    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    """Source language code: file suffix, JSONL key."""
     target: str
-    """Language code of the target."""
+    """Target language code."""
     train: list[str]
     """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     out: str
-    """The model folder to write. Running the same command again continues an interrupted run."""
+    """Model folder to write. The same command again resumes an interrupted run."""
     valid: list[str] = field(default_factory=list)
-    """Validation text, as in --train. Without it, pairs are held out of the training text, by distinct source
-    sentence, and written to OUT/heldout."""
+    """Validation text. Without it, pairs are held out of the training text, by distinct source, into OUT/heldout."""
     test: list[str] = field(default_factory=list)
-    """Test text, as in --train. Its pairs are left out of the training text; it is used for nothing else."""
+    """Test text; only used to leave its pairs out of training."""
     from_: str = ""
-    """Fine-tune this model folder instead of starting from random weights. Its shape and its subwords are kept."""
-    preset: Literal["tiny", "small", "base", "big"] = "base"
-    """Starting values for the settings below: tiny and small for tens of thousands of sentence pairs, base and big
-    (the paper's) for millions."""
+    """Fine-tune this model folder, with its shape and subwords."""
+    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
+    """Starting values for the settings below. auto: tiny below 10,000 pairs, base from 1,000,000 on an NVIDIA GPU, else
+    small; resuming and fine-tuning keep it."""
     max_minutes: Annotated[float, Between(0, 10**9)] = 0.0
-    """Stop after this many minutes of training; 0 is no limit."""
+    """Minutes of training; 0 is no limit."""
     max_steps: NotNegative = 0
-    """Stop after this many steps; 0 is no limit."""
+    """Steps of training; 0 is no limit."""
     max_epochs: NotNegative = 0
-    """Stop after this many passes over the text; 0 is no limit."""
+    """Passes over the text; 0 is no limit."""
     seed: Annotated[int, Between(0, 2**63 - 1)] = 1
-    """Seed of every random choice: initial weights, order of the batches, dropout."""
+    """Seed of initial weights, batches and dropout."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 on processors that multiply it faster."""
+    """auto takes bf16 where it is faster."""
     save_minutes: Annotated[float, Between(1e-6, 10**9)] = 10.0
-    """Minutes between saves of the run's state, in addition to every validation: the most work a crash can lose."""
+    """Minutes between saves, besides validations: the most work a crash can lose."""
     log_every: Positive = 10
-    """Steps between the training losses in metrics.jsonl and TensorBoard."""
+    """Steps between losses in metrics.jsonl and TensorBoard."""
     restart: bool = False
-    """Remove the earlier run in OUT and start again."""
+    """Remove the run in OUT and start again."""
     accept_changes: bool = False
-    """Continue the run in OUT although its settings or its text have changed since."""
+    """Resume although settings or text have changed."""
     dry_run: bool = False
-    """Say how much memory and time the run would take, after a few steps on a model that is not kept. The prepared
-    text stays in OUT for the run itself."""
+    """Report memory and time from a few steps; only the prepared text stays in OUT."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The Transformer."""
     text: TextConfig = field(default_factory=TextConfig)

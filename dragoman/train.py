@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -23,8 +24,10 @@ from dragoman.checkpoint import (
     ModelFolder,
     refuse_folder_for_run,
     remove_run,
+    run_settings,
 )
 from dragoman.config import (
+    PRESETS,
     SETTINGS_OF_ONE_CALL,
     ConfigError,
     DragomanError,
@@ -38,10 +41,10 @@ from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
 from dragoman.inspection.run_page import write_report
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.console import Report, say
+from dragoman.runtime.console import Report, command, say
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import write_atomically
-from dragoman.text.corpus import Pair
+from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.preprocess import PreparedText, locate_texts, prepare_text
 from dragoman.training.distributed import Processes, process_group
 from dragoman.training.dry_run import dry_run
@@ -49,8 +52,27 @@ from dragoman.training.run_state import Outcome, list_states, run_lock
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validate, Validation
 
-_FEW_PAIRS, _LARGE_MODEL = 300_000, 20_000_000  # the latter in parameters
+# Presets by number of pairs: on 29,000, `small` beat the shape of `tiny` (docs/results.md); less was not measured. On
+# two CPU cores `base` takes weeks.
+_PAIRS_FOR_SMALL, _PAIRS_FOR_BASE = 10_000, 1_000_000
 _VOCABULARY_SIZES = ("source_vocab_size", "target_vocab_size")  # which the text decides
+
+
+def choose_preset(config: TrainConfig) -> str:
+    """The preset for a run that names none: that of the run it continues or fine-tunes, or one for text and machine."""
+    resumes = bool(list_states(Path(config.out))) and not config.restart
+    if resumes or config.from_:
+        preset = str(run_settings(Path(config.out if resumes else config.from_)).get("preset"))
+        return preset if preset in PRESETS else "base"
+    device = choose_device(config.device).type
+    pairs = sum(1 for _ in islice(read_pairs(config.train, config.source, config.target), _PAIRS_FOR_BASE))
+    is_much = pairs == _PAIRS_FOR_BASE
+    preset = "tiny" if pairs < _PAIRS_FOR_SMALL else "base" if is_much and device == "cuda" else "small"
+    if os.environ.get("RANK", "0") == "0":
+        limits = f"tiny below {_PAIRS_FOR_SMALL:,}, base from {_PAIRS_FOR_BASE:,} on cuda"
+        found = f"{pairs:,} pairs{' or more' * is_much} on {device}"
+        say(f"preset {preset}, chosen for {found} ({limits}); --preset chooses another")
+    return preset
 
 
 def train(config: TrainConfig) -> int:
@@ -91,7 +113,9 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
         to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
         to_raise += ["--validation.patience"] if progress.out_of_patience(config) else []
         lines.append(f"to continue, raise {' and '.join(to_raise)}")
-    return lines
+    following = [command("translate", config.out)]
+    following += [command("evaluate", config.out, "--test", *config.test)] if config.test else []
+    return [*lines, "next:", *(f"  {line}" for line in following)]
 
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
@@ -113,9 +137,6 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
         text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
         folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
         folder.model.to(device)
-        pairs, parameters = text.train.report.pairs, folder.model.num_parameters
-        if pairs < _FEW_PAIRS and parameters > _LARGE_MODEL and not (config.from_ or resumes):
-            processes.say(f"{pairs:,} pairs are few for a model of {parameters:,} parameters: try --preset small")
         validate, write_page = (
             build_validate(config, folder, text.valid_pairs, processes),
             partial(_write_page, out, cache(say)),

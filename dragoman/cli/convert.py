@@ -19,7 +19,7 @@ from dragoman.interop import argos, ctranslate2, huggingface, onnx
 from dragoman.interop.cards import card
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
-from dragoman.runtime.console import say
+from dragoman.runtime.console import command, say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
 
 _EXPORTS: dict[str, Callable[[ModelFolder, Path, str], Backend]] = {
@@ -48,7 +48,8 @@ def export_model(config: ExportConfig) -> int:
     else:
         with _staging(out, files_of_earlier_result(out, loaded, config.to)) as staging:
             _export(loaded, config, staging, package)
-    say(f"exported to {config.out}")
+    here = f"\nnext:\n  {command('translate', config.out)}" if config.to == "ctranslate2" else ""
+    say(f"exported to {config.out}; its {CARD_FILE} shows how to use it without Dragoman{here}")
     return 0
 
 
@@ -61,7 +62,7 @@ def import_model(config: ImportConfig) -> int:
         backend = huggingface.HuggingFaceBackend(source, imported.rows, imported.absent)
         _write_proof(_prove(imported.loaded, backend, sample), folder)
         imported.loaded.save(folder)
-    say(f"imported into {config.out}")
+    say(f"imported into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0
 
 

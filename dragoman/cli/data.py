@@ -12,7 +12,7 @@ from dragoman.corpus_check.check import examine_text
 from dragoman.datasets import PARTS
 from dragoman.datasets import download as texts
 from dragoman.datasets import split as parts
-from dragoman.runtime.console import NowAndThen, say
+from dragoman.runtime.console import NowAndThen, command, say
 from dragoman.runtime.files import prepare_reports, write_atomically
 from dragoman.text.corpus import locate
 
@@ -41,8 +41,8 @@ def split(config: SplitConfig) -> int:
         say(f"{prefix}.{config.source}, {prefix}.{config.target}: {counts.pop(part):,} pairs")
     if counts:
         say("left out: " + ", ".join(f"{count:,} {reason}" for reason, count in counts.items()))
-    options = " ".join(f"--{part} {prefix}" for part, prefix in prefixes.items())
-    say(f"now:\n$ dragoman check --source {config.source} --target {config.target} {options}")
+    options = [word for part, prefix in prefixes.items() for word in (f"--{part}", prefix)]
+    say(f"next:\n  {command('check', '--source', config.source, '--target', config.target, *options)}")
     return 0
 
 
@@ -60,5 +60,11 @@ def check(config: CheckConfig) -> int:
         content = json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(Path(config.json), content.encode())
         say(f"wrote {config.json}")
-    print(found.describe(shutil.get_terminal_size().columns))
-    return int(any(finding.severity == "error" for finding in found.findings))
+    print(found.describe(shutil.get_terminal_size().columns), flush=True)
+    if any(finding.severity == "error" for finding in found.findings):
+        return 1
+    texts = {"--train": config.train, "--valid": config.valid, "--test": config.test}
+    words = [word for option, names in texts.items() if names for word in (option, *names)]
+    out = f"models/{config.source}-{config.target}"
+    say(f"next:\n  {command('train', '--source', config.source, '--target', config.target, *words, '--out', out)}")
+    return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from dragoman.config import OptimizerConfig, TextConfig, TrainConfig, Validation
 from dragoman.datasets.phrasebook import write_phrasebook
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.translator import Translator
-from dragoman.runtime.console import say
+from dragoman.runtime.console import command, say
 from dragoman.text.corpus import read_pairs
 from dragoman.train import run_training
 
@@ -28,7 +27,7 @@ def demo(config: DemoConfig) -> int:
         write_phrasebook(phrasebook)
     outcome = run_training(demo_training(phrasebook, model))
     if outcome.reason == "interrupted":
-        say(f"stopped after step {outcome.progress.step:,}; run it again to continue")
+        say(f"stopped after step {outcome.progress.step:,}; the same command resumes the run")
         return 128 + outcome.signal
     translator = Translator.load(model, "auto")
     for part, what in _PARTS.items():
@@ -39,7 +38,7 @@ def demo(config: DemoConfig) -> int:
     print(f"({scores.bleu_signature}). Some of the latter:\n")
     for (source, _), translation in zip(pairs[:8], translations, strict=False):
         print(f"  {source}\n    → {translation.text}")
-    print(f"\nYour turn:\n\n  echo 'Where is the station?' | {sys.argv[0]} translate {model}")
+    print(f"\nYour turn:\n\n  echo 'Where is the station?' | {command('translate', model)}")
     return 0
 
 

@@ -37,7 +37,7 @@ def inspect(config: InspectConfig) -> int:
         inspection.save_npz(Path(config.npz))
     pictures = save_attention(Path(config.png), inspection) if config.png else []
     for written in filter(None, [out, config.json, config.npz, *pictures]):
-        say(f"wrote {written}")
+        say(f"wrote {written}{'; open it in a browser' * (written == out)}")
     if config.text:  # last: its reader may go away
         color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(render_text(inspection, shutil.get_terminal_size().columns, color))

@@ -1,7 +1,4 @@
-"""The command line: its verbs, and the exit codes they end with.
-
-A verb's module, and PyTorch with it, is imported when the verb runs, so that `--help` answers at once.
-"""
+"""The verbs of the command line and their exit codes; a verb's module, with PyTorch, is imported when it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from contextlib import contextmanager
 from dragoman.cli import options
 from dragoman.cli.parsing import Verb, first_sentence, nearest, parse
 from dragoman.config import VERSION, ConfigError, DragomanError, TrainConfig
-from dragoman.runtime.console import say, silence
+from dragoman.runtime.console import command, say, silence
 
 VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.cli.demo", ()),
@@ -80,9 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(name: str, *words: str) -> int:
     if name not in VERBS:
-        raise ConfigError(f"unknown verb {name!r}{nearest(name, VERBS)}; see dragoman --help")
+        raise ConfigError(f"unknown verb {name!r}{nearest(name, VERBS)}; see {command('--help')}")
     verb = VERBS[name]
-    config = parse(name, verb, words)
+    config = parse(name, verb, words, lambda run: str(importlib.import_module(verb.module).choose_preset(run)))
     function = getattr(importlib.import_module(verb.module), verb.function or name)
     with _unwinding_on_signals():
         code = int(function(config))
@@ -126,4 +123,5 @@ def _overview() -> str:
         textwrap.fill(first_sentence(verb.config), 79, initial_indent=f"  {name:<11}", subsequent_indent=" " * 13)
         for name, verb in VERBS.items()
     )
-    return f"usage: dragoman VERB …\n\n{about}\n\n{verbs}\n\nSee dragoman VERB --help for the options of a verb.\n"
+    hint = f"{command('VERB', '--help')} lists a verb's options. To start: {command('demo')}"
+    return f"usage: dragoman VERB …\n\n{about}\n\n{verbs}\n\n{hint}"

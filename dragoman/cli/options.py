@@ -18,13 +18,11 @@ class TranslatorConfig(SearchConfig):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 on processors that multiply it faster. In bf16, rounding depends on the batch: 1 or 2 lines in
-    100 change with --batch-tokens or --workers."""
+    """auto takes bf16 where it is faster; then 1 or 2 lines in 100 change with --batch-tokens or --workers."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """Inference engine; auto picks it from the folder type. A folder exported for CTranslate2 computes in the precision
-    it was stored in, or in float32 on processors without it, whatever --precision says."""
+    """auto picks it from the folder. CTranslate2 keeps the precision of its folder, or takes float32."""
     workers: NotNegative = 0
-    """Processes that translate at the same time on a CPU, at most one per core; 0: as many as PyTorch has threads."""
+    """Processes on a CPU, at most one per core; 0: as many as PyTorch's threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +30,17 @@ class TranslateConfig(TranslatorConfig):
     """Translate raw text, line by line: from a file or stdin to stdout."""
 
     folder: str
-    """The model folder."""
+    """Model folder."""
     file: str = "-"
-    """The text to translate; - is stdin."""
+    """Text to translate; - is stdin."""
     format: Literal["text", "moses", "json"] = "text"
-    """text: one translation per line (with --n-best above 1: moses). moses: "line ||| translation ||| log-probability
-    ||| score". json: one object per line. If a line was split, log-probability and score are the sums over its parts,
-    whose number json tells."""
+    """text: the translation (with --n-best above 1: moses). moses: "line ||| translation ||| log-probability |||
+    score". json: an object per line. Split lines get sums over their parts."""
     alignments: Literal["none", "auto", "words", "subwords"] = field(default="none", metadata={CONST: "auto"})
-    """Also print which source word each target word comes from, in Pharaoh's format ("translation ||| 0-0 1-2", counted
-    from 0), or in JSON with the words. Words are separated by spaces; auto takes subwords for languages written without
-    spaces. Without a value: auto."""
+    """Also print which source word each target word comes from: "translation ||| 0-0 1-2", from 0, or words in JSON.
+    auto, which needs no value: words, or subwords for languages written without spaces."""
     alignment_layer: int = 0
-    """Decoder layer to read alignments from, from 1; 0: the last but one of six layers or more, else the last."""
+    """Decoder layer for alignments, from 1; 0: the last but one of six or more, else the last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,25 +48,25 @@ class InspectConfig(TranslatorConfig):
     """Open one translation: attention of every layer and head, probabilities, the beam, the alignment."""
 
     folder: str
-    """The model folder."""
+    """Model folder."""
     sentence: str
-    """The sentence to translate."""
+    """Sentence to translate."""
     translation: str | None = None
-    """Show this translation instead of the model's own."""
+    """Show this translation, not the model's own."""
     out: str = ""
-    """The page to write. The default is inspection.html, or no page if --text, --json, --npz or --png is given."""
+    """Page to write; default: inspection.html, or none with --text, --json, --npz or --png."""
     text: bool = False
-    """Print a summary for the terminal."""
+    """Print a summary."""
     json: str = ""
-    """Write everything except the attention to this file: candidates, probabilities, search tree, alignment."""
+    """Write all except the attention to this file: candidates, probabilities, search tree, alignment."""
     npz: str = ""
-    """Write the arrays to this file, for numpy.load."""
+    """Write the arrays to this file (numpy.load)."""
     png: str = ""
-    """Write a figure of each attention block into this folder."""
+    """Write a figure of each attention block to this folder."""
     alignment_layer: int = 0
-    """Decoder layer to read the alignment from, counted from 1; 0 is the recommended one, as in translate."""
+    """Decoder layer for the alignment, as in translate."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of the search, as in translate. What is shown about the translation is computed in fp32."""
+    """Precision of the search; what is shown is computed in fp32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,35 +74,29 @@ class EvaluateConfig(TranslatorConfig):
     """Translate a test text and score it: sacreBLEU, chrF2 and chrF2++, with their signatures."""
 
     folder: str
-    """The model folder."""
+    """Model folder."""
     test: list[str]
-    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     tokenized: bool = False
-    """The test text is tokenised, as the model's training text was: score its tokens as they are, in lower case. Such a
-    BLEU can only be compared with published tokenised BLEU."""
+    """The text is tokenised: score its tokens, in lower case. Compare only with tokenised BLEU."""
     json: str = ""
-    """Also write the scores, the settings and the translations to this file, for compare."""
+    """Write scores, settings and translations to this file, for compare."""
     markdown: str = ""
-    """Also write the scores and everything they depend on to this file, as a table."""
+    """Write scores and settings to this file, as a table."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """fp32 gives the same scores on every machine; auto takes bf16 on processors that multiply it faster. In bf16,
-    rounding depends on the batch: 1 or 2 lines in 100 change with --batch-tokens or --workers."""
+    """fp32 scores alike on every machine; auto takes bf16 where it is faster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreConfig(Settings):
-    """Score given translations: log-probability, score and number of subwords, in tab-separated lines.
-
-    Computed in fp32, with the subwords SentencePiece splits the translation into. A search may have written the same
-    text with other subwords.
-    """
+    """Score given translations in fp32: log-probability, score, number of SentencePiece's subwords; tab-separated."""
 
     folder: str
-    """The model folder."""
+    """Model folder."""
     test: list[str]
-    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; each may end in .gz."""
+    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     length_penalty: LengthPenalty = 0.6
-    """α; the score is the log-probability divided by ((5 + length) / 6)^α."""
+    """α; the score is log-probability / ((5 + length) / 6)^α."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
@@ -116,15 +106,15 @@ class CompareConfig(Settings):
     """Compare evaluations of a text, with paired bootstrap resampling; or training runs, as curves on a page."""
 
     system: list[str] = field(default_factory=list)
-    """Files written by evaluate --json, one for each run of the system, such as for each seed."""
+    """Files of evaluate --json, one for each run, such as each seed."""
     baseline: list[str] = field(default_factory=list)
-    """The same for another system, with the same number of runs. Runs are compared in the order given."""
+    """The same for another system; runs are compared in order."""
     json: str = ""
-    """Also write the result to this file."""
+    """Write the result to this file."""
     runs: list[str] = field(default_factory=list)
-    """Folders of one to six training runs to show on a page, instead of evaluations."""
+    """Folders of one to six training runs to show on a page instead."""
     out: str = ""
-    """The page to write for --runs."""
+    """Page to write for --runs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,22 +130,22 @@ class CompareConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ReproduceConfig(Settings):
-    """Follow a recipe from the text to a table of scores; run it again to continue an interrupted one."""
+    """Follow a recipe from the text to a table of scores; the same command resumes it."""
 
     recipe: str
-    """The recipe: a YAML file such as recipes/multi30k-en-de.yaml."""
+    """A YAML file such as recipes/multi30k-en-de.yaml."""
     data: str = ""
-    """Folder of the text, which is downloaded if it is missing. The default is data/TEXT, with the recipe's TEXT."""
+    """Folder of the text, downloaded if missing; default: data/TEXT."""
     out: str = ""
-    """Folder for the models and the table. The default is runs/NAME, with the recipe's file NAME."""
+    """Folder for models and table; default: runs/RECIPE."""
     seeds: list[int] = field(default_factory=list)
-    """Train once with each of these seeds. The default is the recipe's seeds."""
+    """Train with each of these seeds; default: the recipe's."""
     restart: bool = False
-    """Remove the earlier runs of these seeds and start again."""
+    """Remove earlier runs of these seeds and start again."""
     accept_changes: bool = False
-    """Continue runs although the recipe or the text has changed since."""
+    """Resume although recipe or text have changed."""
     dry_run: bool = False
-    """Train nothing, but say how much memory and time it would take; missing text is replaced by random text."""
+    """Only report memory and time; missing text is replaced by random text."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
@@ -167,12 +157,12 @@ class ReproduceConfig(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class AverageConfig(Settings):
-    """Average the last checkpoints of a training run into a new model folder."""
+    """Average a run's last checkpoints into a new model folder."""
 
     folder: str
-    """The model folder of the run."""
+    """Model folder of the run."""
     out: str
-    """The model folder to write."""
+    """Model folder to write."""
     last: Positive = 5
     """Number of checkpoints."""
 
@@ -182,25 +172,24 @@ class ProofConfig(Settings):
     """Options of export and import: the sentences that both sides are compared on."""
 
     valid: list[str] = field(default_factory=list)
-    """Text to compare on, as in training. The default is the validation text of the training run, or lines of random
-    subwords if that text is gone."""
+    """Text to compare on; default: the run's validation text, or random subwords."""
     sentences: Positive = 200
-    """Number of sentences to compare."""
+    """Sentences to compare."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExportConfig(ProofConfig):
-    """Export a model for another library, and check that it gives the same results there."""
+    """Export a model for another library, and check that results are the same there."""
 
     folder: str
-    """The model folder."""
+    """Model folder."""
     to: Literal["ctranslate2", "huggingface", "argos", "onnx"]
-    """ctranslate2: a folder for CTranslate2. huggingface: one for transformers (MarianMTModel). argos: a package for
-    Argos Translate and LibreTranslate. onnx: encoder and decoder step as ONNX graphs."""
+    """ctranslate2: for CTranslate2. huggingface: for transformers (MarianMTModel). argos: for Argos Translate and
+    LibreTranslate. onnx: encoder and decoder step as ONNX graphs."""
     out: str
-    """The folder to write."""
+    """Folder to write; with argos also FILE.argosmodel."""
     quantization: Literal["float32", "int8", "int16", "float16", "bfloat16"] = "float32"
-    """Type of the weights that CTranslate2 (also in an Argos package) stores."""
+    """Weight type for ctranslate2 and argos."""
     package_version: str = "1.0"
     """Version of an Argos package."""
 
@@ -212,21 +201,21 @@ class ExportConfig(ProofConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ImportConfig(ProofConfig):
-    """Import a Marian or OPUS-MT folder in Hugging Face's format, and check that it gives the same results here."""
+    """Import a Marian or OPUS-MT folder in Hugging Face's format, and check that results are the same."""
 
     folder: str
-    """The folder: config.json, model.safetensors, vocab.json, source.spm and target.spm."""
+    """Folder with config.json, model.safetensors, vocab.json, source.spm and target.spm."""
     out: str
-    """The model folder to write."""
+    """Model folder to write."""
     source: str = ""
-    """Language code of the source. The default is the folder's."""
+    """Source language code; default: the folder's."""
     target: str = ""
-    """Language code of the target. The default is the folder's."""
+    """Target language code; default: the folder's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoConfig(Settings):
-    """Train a small translator on the English–French phrasebook that comes with Dragoman, and show what it can do."""
+    """Train a small translator on Dragoman's English–French phrasebook, and try it."""
 
     out: str = "demo"
     """Folder for the phrasebook and the model."""
@@ -237,50 +226,47 @@ class DownloadConfig(Settings):
     """Download public parallel text by name, or list the names."""
 
     name: str = ""
-    """Name of the text. Without a name, the texts are listed."""
+    """Name of the text; without it, the texts are listed."""
     out: str = "data"
-    """The folder to write to."""
+    """Folder to write to."""
     mirror: str = ""
-    """Download from below this address instead of the text's own."""
+    """Download from below this address instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitConfig(Settings):
-    """Divide parallel text into training, validation and test text; no sentence of either side is in two of them."""
+    """Divide parallel text into training, validation and test text that share no sentence."""
 
     source: str
-    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    """Source language code: file suffix, JSONL key."""
     target: str
-    """Language code of the target."""
+    """Target language code."""
     text: list[str]
-    """The text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     out: str
-    """Folder for train, valid and test, with a file for each language."""
+    """Folder for train, valid and test."""
     pairs: Positive = 1000
-    """Approximate number of pairs for validation, and again for testing; of a short text, a tenth."""
+    """About this many pairs each for validation and testing, at most a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckConfig(Settings):
-    """Check parallel text before training on it: what is wrong, how often, in which lines, and what to do.
-
-    The exit code is 1 if an error is found, and 0 if there are only warnings and notes.
-    """
+    """Check parallel text before training: what is wrong, how often, where, what to do. Exits with 1 for an error."""
 
     source: str
-    """Language code of the source: the suffix of its files, and its key in JSONL."""
+    """Source language code: file suffix, JSONL key."""
     target: str
-    """Language code of the target."""
+    """Target language code."""
     train: list[str]
     """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     valid: list[str] = field(default_factory=list)
-    """Validation text. The training text is searched for its pairs."""
+    """Validation text, searched for in the training text."""
     test: list[str] = field(default_factory=list)
-    """Test text. The training text is searched for its pairs."""
+    """Test text, searched for in the training text."""
     json: str = ""
-    """Also write the report to this file."""
+    """Write the report to this file."""
     examples: NotNegative = 3
-    """Examples shown of each issue."""
+    """Examples of each issue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,15 +274,15 @@ class FiguresConfig(Settings):
     """Draw the Transformer's pictures: masks, positions, learning rate, label smoothing, attention step by step."""
 
     out: str
-    """The folder to write to."""
+    """Folder to write to."""
     format: Literal["png", "svg"] = "png"
     """File format."""
     dpi: Annotated[int, Between(10, 1200)] = 200
     """Pixels per inch of a PNG."""
     model: str = ""
-    """A model folder: also draw the attention of this translator."""
+    """Model folder of a translator: also draw its attention."""
     sentence: str = ""
-    """The sentence that this translator translates."""
+    """Sentence to translate."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,6 @@
 """From the words of the command line, and the settings files that they name, to the config dataclass of a verb.
 
-Every option is a field of a dataclass, and its help is the text under the field. Imports nothing heavy, so that
-`--help` answers at once.
+An option is a field of a dataclass; its help is the text under it. Imports nothing heavy, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import difflib
 import json
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cached_property
@@ -97,7 +96,7 @@ class Option:
 
 
 _FILE_OPTIONS = (
-    Option("config", str, "", None, "YAML file of settings. Files and options apply in order; the last one wins."),
+    Option("config", str, "", None, "YAML file of settings. Of files and options, the last wins."),
     Option("print_config", bool, False, True, "Print the settings, as --config takes them, and exit."),
 )
 """What train takes besides its settings."""
@@ -130,14 +129,25 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f" (did you mean {found[0]}?)" if found else ""
 
 
-def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
-    """The config of a verb, from the words that follow the verb; raises ConfigError for wrong words."""
+def parse(
+    name: str, verb: Verb, words: Sequence[str], choose_preset: Callable[[TrainConfig], str] = lambda run: "base"
+) -> Any:
+    """The config of a verb from the words after it; raises ConfigError. choose_preset gets a run that names none."""
     program = f"dragoman {name}"
     if {"-h", "--help"} & {*takewhile(lambda word: word != "--", words)}:
         print(_help(verb, program), end="", flush=True)
         raise SystemExit(0)
     given = _read_words(verb, words)
     to_print, starting = given.pop("print_config", False), dict[str, Any]()
+    to_choose = verb.config is TrainConfig and given.get("preset", "auto") == "auto"
+    to_choose = to_choose and any(preset.keys() - given.keys() for preset in PRESETS.values())
+    required = [option for option in verb.options if option.default is MISSING]
+    missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
+    wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
+    is_enough = not missing or (to_print and not to_choose)
+    require(is_enough, f"required: {wanted} (usage: {verb.usage(program)})")
+    if to_choose:
+        given["preset"] = choose_preset(_build(TrainConfig, {n: given[n] for n in given if "." not in n}))
     if verb.config is TrainConfig:
         starting = _starting_values(given)
         _refuse_without_effect(starting, given, words)
@@ -145,31 +155,28 @@ def parse(name: str, verb: Verb, words: Sequence[str]) -> Any:
         defaults = {option.name: option.default for option in verb.options if option.default is not MISSING}
         print(yaml.safe_dump(defaults | starting | given, sort_keys=False, allow_unicode=True), end="", flush=True)
         raise SystemExit(0)
-    required = [option for option in verb.options if option.default is MISSING]
-    missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
-    wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
-    require(not missing, f"required: {wanted} (usage: {verb.usage(program)})")
     return _build(verb.config, starting | given)
 
 
 def _help(verb: Verb, program: str) -> str:
     usage = textwrap.fill(verb.usage(program), 72, subsequent_indent=" " * 8, break_on_hyphens=False)
-    parser = argparse.ArgumentParser(prog=program, usage=usage, description=verb.config.__doc__)
+    parser = argparse.ArgumentParser(usage=usage, description=verb.config.__doc__, add_help=False)
     groups: dict[str, Any] = {"": parser}
     types = get_type_hints(verb.config)
     for option in [*(_FILE_OPTIONS if verb.config is TrainConfig else ()), *verb.options]:
         group = option.name.rpartition(".")[0]
         if group not in groups:
             groups[group] = parser.add_argument_group(group, first_sentence(types[group]))
-        note = "required" if option.default is MISSING else f"default: {option.default_text}"
-        text = f"{option.text} ({note})" if not note.endswith(": ") else option.text
-        shape: dict[str, Any] = {"nargs": "+" if option.is_list else None if option.const is None else "?"}
+        is_required = option.default is MISSING and option.name not in verb.positionals
+        note = "required" if is_required else option.default_text and f"default: {option.default_text}"
+        text = f"{option.text} ({note})" if note else option.text
+        shape: dict[str, Any] = {"nargs": None if option.const is None else "?"}
         if option.name in verb.positionals:
             name = option.name
         elif option.values:
             name, shape["choices"] = option.flag, option.values
         else:
-            name, shape["metavar"] = option.flag, option.name.rpartition(".")[2].upper()
+            name, shape["metavar"] = option.flag, option.name.rpartition(".")[2].upper() + " …" * option.is_list
         groups[group].add_argument(name, help=" ".join(text.split()).replace("%", "%%"), **shape)
     return parser.format_help()
 
@@ -276,7 +283,7 @@ def _build(config: type, values: Mapping[str, Any], group: str = "") -> Any:
 
 def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the preset chooses, or the model to fine-tune, by dotted name."""
-    values = dict(PRESETS.get(str(given.get("preset", TrainConfig.preset)), {}))
+    values = dict(PRESETS.get(str(given.get("preset")), {}))
     if parent := given.get("from"):
         values |= FINE_TUNING
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # training will complain about it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
-from dragoman.runtime.console import say, table_cell
+from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import locate
@@ -84,7 +83,7 @@ def reproduce(config: ReproduceConfig) -> int:
         return 0
     refuse_to_overwrite(out, _WRITTEN if any(out.glob("seed-*")) else (), _WRITTEN)
     if missing:
-        say(f"{missing}\n$ dragoman download {recipe.download} --out {shlex.quote(data)}")
+        say(f"{missing}\n$ {command('download', recipe.download, '--out', data)}")
         download(recipe.download, Path(data))
     for training, scoring in plans:
         say(f"$ {training.words}")
@@ -105,7 +104,7 @@ def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> t
     calls = {"train": _options(recipe.train, config.data) + training, "evaluate": scoring}
     calls["evaluate"] += _options(recipe.evaluate, config.data)
     try:
-        commands = [Command(shlex.join(["dragoman", v, *w]), parse(v, VERBS[v], w)) for v, w in calls.items()]
+        commands = [Command(command(v, *w), parse(v, VERBS[v], w)) for v, w in calls.items()]
     except ConfigError as error:
         raise ConfigError(f"{config.recipe}: {error}") from None
     return commands[0], commands[1]
@@ -141,7 +140,7 @@ def _dry_run(recipe: Recipe, training: TrainConfig, missing: str) -> list[str]:
     if not missing:
         return dry_run_training(training)
     if not {"pairs", "length"} <= recipe.imagined.keys():
-        raise DragomanError(f"{missing}; get the text first: dragoman download {recipe.download}")
+        raise DragomanError(f"{missing}; get the text first: {command('download', recipe.download)}")
     pairs, length, words = int(recipe.imagined["pairs"]), recipe.imagined["length"], training.text.vocab_size
     say(f"{missing}; imagining {pairs:,} pairs of {length:g} subwords each")
     text = SyntheticText(pairs, length, training.text.max_length, words)

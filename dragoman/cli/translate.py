@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +31,7 @@ from dragoman.inference.alignment import Alignment
 from dragoman.inference.ctranslate2 import choose_engine
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
-from dragoman.runtime.console import NowAndThen, Report, say
+from dragoman.runtime.console import NowAndThen, Report, command, say
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
@@ -42,8 +41,8 @@ _LINES_AT_ONCE = 2000
 def translate(config: TranslateConfig) -> int:
     """Translate a file or stdin to stdout, flushing as lines come; returns the exit code."""
     if config.file != "-" and not Path(config.file).exists():
-        command = f"echo '…' | dragoman translate {shlex.quote(config.folder)}"
-        raise DragomanError(f"{config.file}: no such file; to translate a sentence: {command}")
+        cure = f"to translate a sentence: echo '…' | {command('translate', config.folder)}"
+        raise DragomanError(f"{config.file}: no such file; {cure}")
     translator = open_translator(config)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
@@ -217,5 +216,5 @@ def average(config: AverageConfig) -> int:
     run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
     direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
     replace(loaded, direction=direction).save(Path(config.out))
-    say(f"averaged {names} into {config.out}")
+    say(f"averaged {names} into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0

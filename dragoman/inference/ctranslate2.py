@@ -15,6 +15,7 @@ from dragoman.exported import read_description
 from dragoman.inference.batching import available_cores
 from dragoman.inference.rules import length_limits, length_penalty
 from dragoman.inference.search import Hypothesis
+from dragoman.runtime.console import command
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
@@ -142,7 +143,7 @@ def choose_engine(folder: Path, asked: EngineName) -> EngineName:
     """torch or ctranslate2: what the folder is for; a ConfigError if something else was asked for."""
     exported = (folder / MODEL_FILE).is_file()
     if asked == "ctranslate2" and not exported:
-        cure = f"dragoman export {folder} --to ctranslate2 --out …"
+        cure = command("export", folder, "--to", "ctranslate2", "--out", "FOLDER")
         raise ConfigError(f"{folder}: not a CTranslate2 folder (it has no {MODEL_FILE}); make one with {cure}")
     if asked == "torch" and exported:
         raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")

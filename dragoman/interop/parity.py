@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from torch import Tensor
 
-from dragoman.checkpoint import RUN_FILE, ModelFolder
+from dragoman.checkpoint import ModelFolder, run_settings
 from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
 from dragoman.inference.engine import Engine
@@ -51,10 +50,7 @@ class Sample:
 
 
 def choose_sample(loaded: ModelFolder, folder: Path, texts: Sequence[str], count: int) -> Sample:
-    """At most `count` sentences that are short enough for the model.
-
-    They come from the parallel texts, or the validation text of the run in the model's folder, or are random subwords.
-    """
+    """At most `count` sentences that fit the model: of the texts, of its run's validation text, or random subwords."""
     texts, most = texts or _validation_text(folder), loaded.model.config.max_length - 1
     if not texts:
         say("no text to compare on, so the proof uses random subwords; pass --valid to name a text")
@@ -74,10 +70,10 @@ def choose_sample(loaded: ModelFolder, folder: Path, texts: Sequence[str], count
 def _validation_text(folder: Path) -> list[str]:
     """The validation text of the run that trained the model; empty if it cannot be found."""
     try:
-        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
+        settings = run_settings(folder)
         texts = [str(text) for text in settings["valid"] or [folder / "heldout"]]
         next(read_pairs(texts, settings["source"], settings["target"]))
-    except (OSError, ValueError, KeyError, TypeError, StopIteration, yaml.YAMLError, DragomanError):
+    except (OSError, ValueError, KeyError, TypeError, StopIteration, DragomanError):
         return []
     return texts
 
@@ -212,10 +208,7 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
 
 
 def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[Sample, list[list[int]]]:
-    """The sentences that both sides take, and their ids, the shortest first.
-
-    MarianTokenizer takes none that spell its own symbols.
-    """
+    """The sentences that both sides take (MarianTokenizer: none with its own symbols), and ids, shortest first."""
     ours = [[*found, EOS] for found in vocabulary.source.encode(sample.sources)]
     taken: list[int] = []
     for place, (line, here, there) in enumerate(zip(sample.sources, ours, other.encode(sample.sources), strict=True)):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
 Report = Callable[[str], None]
@@ -21,6 +23,16 @@ def say(line: str) -> None:
         print(_in_lines(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
+
+
+def command(*words: object) -> str:
+    """A command to paste: this program as it was called, and its words, quoted where the shell needs it."""
+    called = sys.argv[0]
+    is_elsewhere = Path(called).name == "dragoman" and shutil.which("dragoman") != called  # not on the path
+    program = [called if is_elsewhere else "dragoman"]
+    if Path(called).parts[-2:] == ("dragoman", "__main__.py"):
+        program = [sys.executable, "-m", "dragoman"]
+    return shlex.join([*program, *map(str, words)])
 
 
 def shorten(text: str, most: int) -> str:
@@ -41,14 +53,12 @@ def silence(stream: TextIO) -> None:
 
 
 def _in_lines(text: str) -> str:
-    """Wrap a text to the width of the terminal, unless it has a command that people may copy."""
-    if re.search(r"dragoman \w+ (?!--help)\S", text):
-        return text
+    """Wrap the lines of a text to the width of the terminal, except those with a command that people may copy."""
     wrap = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
     lines = []
     for line in text.split("\n"):
         wrap.subsequent_indent = " " * (len(line) - len(line.lstrip(" ")))
-        lines.append(wrap.fill(line))
+        lines.append(line if re.search(r"dragoman \w+ (?!--help)\S", line) else wrap.fill(line))
     return "\n".join(lines)
 
 

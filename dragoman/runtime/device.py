@@ -71,10 +71,7 @@ def processor() -> str:
 
 
 def _product_seconds(dtype: torch.dtype) -> float:
-    """Shortest time of a few matrix products on this CPU; processors without bf16 units emulate it slowly.
-
-    The first product is not timed, because its kernel is compiled then.
-    """
+    """Shortest time of a few matrix products on this CPU, after one that compiles the kernel."""
     a, b = torch.ones(512, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
     a @ b
     times: list[float] = []

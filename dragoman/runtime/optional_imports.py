@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import shlex
+import sys
 from typing import Any
 
 from dragoman.config import DragomanError
@@ -13,5 +15,5 @@ def import_optional(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        name = module.partition(".")[0]
-        raise DragomanError(f"{name} is not usable here ({error}): pip install 'dragoman[{extra}]'") from None
+        name, install = module.partition(".")[0], shlex.join([sys.executable, "-m", "pip", "install"])
+        raise DragomanError(f"{name} is not usable here ({error}): {install} 'dragoman[{extra}]'") from None

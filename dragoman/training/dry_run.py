@@ -151,7 +151,7 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     steps_per_epoch = math.ceil(loader.batches_per_epoch() / progress.accumulate)
     tokens, memory = float(text.target_lengths.sum()) / steps_per_epoch, _peak_memory(device)
     lines = [
-        f"model: {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
+        f"model: preset {config.preset}, {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
         f"text: {len(text.source_lengths):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "
         f"per step",
         f"memory: {'unknown' if memory is None else f'{memory / 2**30:.1f} GiB'}"

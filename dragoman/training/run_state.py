@@ -167,7 +167,7 @@ def resume_progress(state: dict[str, Any], config: TrainConfig, identity: object
         cure = "choose another --out, or start again with --restart"
         raise DragomanError(f"{config.out}: contains a run with another model shape or other subwords; {cure}")
     before, now, progress = state["settings"], asdict(config), Progress(**state["progress"])
-    changes = differences(before, now, [*_LIMITS, *_WITHOUT_EFFECT])
+    changes = differences(before, now, [*_LIMITS, *_WITHOUT_EFFECT, "preset"])  # what a preset sets is compared itself
     if state["text"] != text:
         changes.append(_NEW_TEXT)
     if changes and not config.accept_changes:

@@ -37,8 +37,8 @@ def test_check_passes_text_without_errors(corpus: Path) -> None:
     for path in corpus.parent.glob("t.*"):
         path.write_bytes((path.read_bytes().replace(b"\0", b"") + b"\n") * 20 + b"A tab\t\n")
     result = run("check", *LANGUAGES, "--train", corpus)
-    assert result.code == 0
-    assert "NOTE  tab" in result.out
+    assert (result.code, "NOTE  tab" in result.out) == (0, True)
+    assert result.err.endswith(f"next:\n  dragoman train {' '.join(LANGUAGES)} --train {corpus} --out models/en-de\n")
 
 
 def test_check_looks_for_held_out_text(corpus: Path) -> None:

@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_by_default_the_page_is_written_here(folder: Path, tmp_path: Path) -> None:
     result = run("inspect", folder, "word1 and <i7>", "--max-length", 5)
     page = (tmp_path / "inspection.html").read_text(encoding="utf-8")
-    assert (result.code, result.out, result.err) == (0, "", "wrote inspection.html\n")
+    assert (result.code, result.out, result.err) == (0, "", "wrote inspection.html; open it in a browser\n")
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "word1 and \\u003ci7" in page
     assert "<i7>" not in page

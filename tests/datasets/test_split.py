@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_every_pair_is_in_one_part_in_its_order(tmp_path: Path, capsys: pytest.C
     assert all(150 <= len(found[part]) <= 250 for part in ("valid", "test"))
     told = capsys.readouterr().err
     assert f"{tmp_path}/out/test.en, {tmp_path}/out/test.fr: {len(found['test'])} pairs" in told
-    main(told.split("now:\n$ dragoman ")[1].split())
+    main(shlex.split(told.split("next:\n  dragoman ")[1]))
     shown = capsys.readouterr().out
     assert "Examined" in shown
     assert "also in held-out text" not in shown
@@ -77,7 +78,7 @@ def test_a_translation_that_is_held_out_is_not_trained_on_with_another_source(
     assert 0.8 * held_out < left_out <= held_out
     told = capsys.readouterr().err
     assert f"left out: {left_out:,} with a target sentence that is held out\n" in told
-    main(told.split("now:\n$ dragoman ")[1].split())
+    main(shlex.split(told.split("next:\n  dragoman ")[1]))
     shown = capsys.readouterr().out
     assert "Examined" in shown
     assert "target in held-out text" not in shown

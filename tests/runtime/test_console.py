@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.runtime.console import NowAndThen, say
+from dragoman.runtime.console import NowAndThen, command, say
 
 
 def test_lines_are_reported_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,12 @@ def test_on_a_terminal_lines_are_wrapped_between_words_and_stay_indented(monkeyp
 )
 def test_paths_and_commands_are_not_wrapped(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(line, monkeypatch) == line + "\n"
+
+
+def test_a_command_names_the_program_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    for called, program in {"/x/bin/dragoman": "/x/bin/dragoman", "/x/bin/pytest": "dragoman"}.items():
+        monkeypatch.setattr("sys.argv", [called])
+        assert command("check", Path("a b")) == f"{program} check 'a b'"
 
 
 def test_lines_in_files_are_not_wrapped(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

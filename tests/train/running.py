@@ -19,7 +19,8 @@ from dragoman.checkpoint import ModelFolder, read_weights
 SHAPE = ["--model.d-model", "16", "--model.d-ff", "32", "--model.num-heads", "2"]
 SHAPE += ["--model.num-encoder-layers", "1", "--model.num-decoder-layers", "1", "--text.vocab-size", "320"]
 NO_SHAPE: list[str] = []  # but that of a parent
-QUICK = ["--source", "en", "--target", "xx", "--device", "cpu", "--precision", "fp32", "--log-every", "1"]
+QUICK = ["--source", "en", "--target", "xx", "--preset", "base", "--device", "cpu", "--precision", "fp32"]
+QUICK += ["--log-every", "1"]
 QUICK += ["--optimizer.batch-tokens", "200", "--optimizer.warmup-steps", "20", "--validation.every", "10"]
 QUICK += ["--validation.max-lines", "8", "--validation.patience", "0"]
 

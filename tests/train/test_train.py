@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from dragoman import train as train_module
 from dragoman.cli.main import main
+from dragoman.config import PRESETS, TrainConfig
 from tests.training.small_runs import records, same, write_corpus
 
 from .running import NO_SHAPE, SHAPE, Ended, complaint, kept, settings_of
@@ -27,6 +29,37 @@ def test_the_saved_settings_can_be_read_again(text: Path, tmp_path: Path, run: C
     settings["out"] = str(tmp_path / "again")
     assert settings_of(tmp_path / "again") == settings
     assert same(kept(tmp_path / "run"), kept(tmp_path / "again"))
+
+
+def test_a_preset_is_chosen_by_text_and_machine(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_module, "choose_device", lambda name: torch.device(name))
+    for small, base, device, preset in (
+        (321, 999, "cuda", "tiny"),
+        (320, 321, "cuda", "small"),
+        (9, 320, "cuda", "base"),
+        (9, 320, "cpu", "small"),
+    ):
+        monkeypatch.setattr(train_module, "_PAIRS_FOR_SMALL", small)
+        monkeypatch.setattr(train_module, "_PAIRS_FOR_BASE", base)
+        config = TrainConfig("en", "xx", [str(text / "train")], "nowhere", device=device)
+        assert train_module.choose_preset(config) == preset
+
+
+def test_a_run_keeps_the_preset_it_chose_and_so_does_what_is_fine_tuned_from_it(
+    text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chosen(*more: object, out: str = "run", shape: Sequence[str] = SHAPE) -> str:
+        ended = run(text, tmp_path / out, "--preset", "auto", "--max-steps", 1, *more, shape=shape)
+        assert ended.code == 0, ended.said
+        assert ("preset tiny, chosen for 320 pairs on cpu (" in ended.said) is (more == ())
+        return str(settings_of(tmp_path / out)["preset"])
+
+    assert chosen() == "tiny"
+    assert settings_of(tmp_path / "run")["model"]["init_gain"] == PRESETS["tiny"]["model.init_gain"]
+    monkeypatch.setattr(train_module, "_PAIRS_FOR_SMALL", 1)
+    assert chosen("--max-steps", 2) == "tiny"
+    assert chosen("--from", tmp_path / "run", out="tuned", shape=NO_SHAPE) == "tiny"
+    assert chosen("--restart") == "small"
 
 
 def test_restart_removes_the_run_and_nothing_else(tmp_path: Path, run: Callable[..., Ended]) -> None:
@@ -62,17 +95,6 @@ def test_a_dry_run_leaves_the_run_that_is_there(text: Path, tmp_path: Path, run:
 # ---- what is said
 
 
-def test_a_model_that_is_far_too_large_for_its_text_is_told_as_such(
-    text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(train_module, "_LARGE_MODEL", 1000)
-    few = "pairs are few for a model of"
-    assert few in run(text, tmp_path / "run", "--max-steps", 1).said
-    assert few not in run(text, tmp_path / "run", "--max-steps", 2).said  # once is enough
-    monkeypatch.setattr(train_module, "_FEW_PAIRS", 10)
-    assert few not in run(text, tmp_path / "more", "--max-steps", 1).said
-
-
 @pytest.mark.parametrize("leave", [KeyboardInterrupt, SystemExit(143)], ids=["Ctrl-C", "SIGTERM"])
 def test_who_stops_a_run_before_its_first_step_hears_that_nothing_is_lost(
     leave: BaseException, text: Path, tmp_path: Path, run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
@@ -98,14 +120,15 @@ def test_a_finished_run_says_how_it_goes_on(text: Path, tmp_path: Path, run: Cal
     def go(*more: object) -> str:
         ended = run(text, tmp_path / "run", "--optimizer.warmup-steps", 2, "--validation.every", 2, *more)
         assert ended.code == 0, ended.said
-        return ended.said.rstrip("\n").split("\n")[-1]
+        return ended.said
 
     go("--max-steps", 4)
-    assert go("--max-steps", 4) == "to continue, raise --max-steps"
-    assert go("--max-steps", 6).startswith("finished")
+    following = f"\nnext:\n  dragoman translate {tmp_path / 'run'}\n"
+    assert go("--max-steps", 4).endswith(f"\nto continue, raise --max-steps{following}")
+    assert "\nfinished; " in go("--max-steps", 6)
     patient = ["--validation.patience", 1, "--accept-changes", "--optimizer.lr-scale", 1e-9, "--max-steps", 60]
-    assert go(*patient) == "to continue, raise --validation.patience"
-    assert go(*patient, "--validation.patience", 3).startswith("stopped early: no improvement in 3 validations")
+    assert "\nto continue, raise --validation.patience\n" in go(*patient)
+    assert "\nstopped early: no improvement in 3 validations" in go(*patient, "--validation.patience", 3)
 
 
 # ---- text that changes
