@@ -35,7 +35,7 @@ def prepare_then_limit(*arguments):
 verb.prepare_text = prepare_then_limit
 sys.exit(main(sys.argv[2:]))
 """
-LARGER = ["--model.d-model", "64", "--model.d-ff", "256", "--model.num-heads", "4"]
+LARGER = ["--preset", "small", "--model.d-model", "64", "--model.d-ff", "256", "--model.num-heads", "4"]
 LARGER += ["--model.num-encoder-layers", "2", "--model.num-decoder-layers", "2", "--model.dropout", "0"]
 LARGER += ["--text.vocab-size", "320", "--optimizer.batch-tokens", "6000"]
 
