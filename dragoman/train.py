@@ -137,10 +137,8 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
         text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
         folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
         folder.model.to(device)
-        validate, write_page = (
-            build_validate(config, folder, text.valid_pairs, processes),
-            partial(_write_page, out, cache(say)),
-        )
+        validate = build_validate(config, folder, text.valid_pairs, processes)
+        write_page = partial(_write_page, out, cache(say))
         trainer = Trainer(config, folder, text, validate, processes, write_page)
         if processes.first and not trainer.finished:
             write_atomically(out / RUN_FILE, _as_yaml(config))

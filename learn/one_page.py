@@ -3,7 +3,7 @@
     python learn/one_page.py
 
 Everything of the paper is here: attention, positions, layers, masks, label smoothing, the learning-rate schedule, and
-greedy decoding. It needs PyTorch alone, and about a minute on a laptop. Dragoman's own modules compute the same
+greedy decoding. It needs PyTorch alone, and one or two minutes on a laptop. Dragoman's own modules compute the same
 numbers from the same weights (a test compares them); they add what real texts need: subwords, bf16, a cache, beams.
 
 Shapes: B batch, S source length, T target length, D d_model, H heads, K = D / H, V vocabulary.
@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 PAD, BOS, EOS = 0, 1, 2  # padding, <s> and </s>
 VOCABULARY = ["·", "<s>", "</s>", *string.ascii_lowercase]
 D_MODEL, HEADS, D_FF, LAYERS, DROPOUT = 64, 4, 256, 2, 0.0  # the paper: 512, 8, 2048, 6, 0.1
-STEPS, WARMUP, BATCH, SMOOTHING = 1200, 400, 64, 0.1  # the paper: 100,000, 4,000, about 700 sentences, 0.1
+STEPS, WARMUP, BATCH, SMOOTHING = 2000, 400, 64, 0.1  # the paper: 100,000, 4,000, about 700 sentences, 0.1
 
 
 # ------------------------------------------------------------------------------------------ 3.2 attention
