@@ -255,9 +255,11 @@ class SearchConfig(Settings):
     """Most subwords beyond the source's length (§6.1)."""
     batch_tokens: Positive = 8192
     """Size of a batch: sentences × beam × longest source."""
+    sentences: Literal["split", "keep"] = "split"
+    """split: translate the sentences of a line one by one. keep: take a line as one sentence."""
     long: Literal["split", "truncate", "error"] = "split"
-    """split: translate lines longer than any in training sentence by sentence. truncate, error: cut lines longer than
-    the model's max_length and say so, or stop."""
+    """split: translate sentences longer than any in training in parts. truncate, error: cut those longer than the
+    model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

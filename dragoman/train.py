@@ -219,7 +219,7 @@ def _as_yaml(config: TrainConfig) -> bytes:
 def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair], processes: Processes) -> Validate:
     """A function that translates the validation pairs, each process some of them, and scores the translations."""
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    search = SearchConfig(beam=config.validation.beam)
+    search = SearchConfig(beam=config.validation.beam, sentences="keep")
 
     def validate(model: Transformer, bf16: bool) -> Validation:
         translator = Translator(replace(folder, model=model), next(model.parameters()).device, bf16)

@@ -83,6 +83,8 @@ class EvaluateConfig(TranslatorConfig):
     """Write scores, settings and translations to this file, for compare."""
     markdown: str = ""
     """Write scores and settings to this file, as a table."""
+    sentences: Literal["split", "keep"] = "keep"
+    """keep: take a line as one sentence. split: translate the sentences of a line one by one."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
     """fp32 scores alike on every machine; auto takes bf16 where it is faster."""
 

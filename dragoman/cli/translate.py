@@ -73,10 +73,10 @@ def open_translator(config: TranslateConfig | EvaluateConfig) -> Translator:
 
 
 def say_truncated(name: str, translations: Sequence[Translation], first_line: int) -> None:
-    """Name the lines of which the end was not translated."""
+    """Name the lines of which something was not translated."""
     for number, translation in enumerate(translations, start=first_line):
         if translation.left_out:
-            rest = f"its last {translation.left_out:,} characters are not translated (--long split translates all)"
+            rest = f"{translation.left_out:,} of its characters are not translated (--long split translates all)"
             say(f"{name}, line {number:,}: too long for the model; {rest}")
 
 

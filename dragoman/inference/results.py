@@ -35,9 +35,9 @@ class Translation:
     alternatives: list[Translation] = field(default_factory=list)
     """The next best translations, best first, if n_best asks for them."""
     parts: list[Part] = field(default_factory=list)
-    """What was translated if the line was split (its parts) or cut off (its beginning); otherwise empty."""
+    """What was translated if the line was split (its parts) or cut off (what is left); otherwise empty."""
     left_out: int = 0
-    """Characters at the end of the line that were cut off and not translated."""
+    """Characters of the line that were cut off and not translated."""
 
     @property
     def candidates(self) -> list[Translation]:
@@ -59,18 +59,19 @@ class PairScore:
         return self.log_prob / length_penalty(self.num_tokens, alpha)
 
 
-def join_translations(found: Sequence[tuple[Segment, list[Translation]]], separator: str, n_best: int) -> Translation:
+def join_translations(found: Sequence[tuple[Segment, list[Translation]]], spaced: bool, n_best: int) -> Translation:
     """The translation of a line from what was found for each segment, best first, with the n best combinations.
 
-    The separator stands between translations that are not empty.
+    In a spaced language, what stands between translations is the space after the part of the source, at least one.
     """
     segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
+    gaps = [(s.source[len(s.source.rstrip()) :] or " ") if spaced else "" for s in segments]
     joined = []
     for choice in best_combinations([[candidate.score for candidate in of_part] for of_part in candidates], n_best):
         chosen = [of_part[i] for of_part, i in zip(candidates, choice, strict=True)]
         joined.append(
             Translation(
-                text=separator.join(part.text for part in chosen if part.text),
+                text="".join([s for p, gap in zip(chosen, gaps, strict=True) if p.text for s in (p.text, gap)][:-1]),
                 log_prob=sum((part.log_prob for part in chosen), 0.0),
                 score=sum((part.score for part in chosen), 0.0),
                 subwords=[subword for part in chosen for subword in part.subwords],

@@ -1,6 +1,6 @@
-"""Raw lines as segments that a model can translate: whole lines, or the parts of a line that is too long.
+"""Raw lines as segments that a model can translate: sentences, because models are trained on single sentences.
 
-A long line is cut after sentences; a sentence that is too long after clauses, at spaces, or else anywhere.
+A sentence that is too long is cut after clauses, at spaces, or else anywhere.
 """
 
 from __future__ import annotations
@@ -13,38 +13,28 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from typing import Literal
 
-from dragoman.config import EOS, DragomanError
+import sentencex
+
+from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.text.subwords import SubwordModel
 
 Count = Callable[[Sequence[str]], list[int]]
 """The number of subwords of each text, the end included."""
 
-# Marks that end a sentence or a clause, with a space after them, and in scripts that need none.
-_ENDS, _ENDS_AT_ONCE = ".!?…‽։", "。！？｡।॥؟۔።፧។៕။༎"
+_ENDS = ".!?…‽։。！？｡।॥؟۔።፧។៕༎"
+# Marks that end a clause, with a space after them, and in scripts that need none.
 _PAUSES, _PAUSES_AT_ONCE = ",;:", "、，；：،؛།፣፤၊"
 _CLOSING_AT_ONCE = "\"'”’»›)\\]}」』）】》〉｣"
 _CLOSING = _CLOSING_AT_ONCE + "“‘«‹"  # some languages close with what others open with
-_BEFORE_FIRST_WORD = "\"'“‘„‚«‹([{¿¡-–—… \t"
 # A mark that needs a space is matched only where its run begins, so that a long run is read once.
-_SENTENCE_END = re.compile(
-    rf"(?<![{_ENDS}])[{_ENDS}]+(?:[{_CLOSING}]|\s»)*\s+"
-    rf"|[{_ENDS_AT_ONCE}][{_ENDS}{_ENDS_AT_ONCE}]*[{_CLOSING_AT_ONCE}]*\s*"
-)
+_SENTENCE_END = re.compile(rf"(?<![{_ENDS}])[{_ENDS}]+[{_CLOSING}]*\s+")
 _CLAUSE_END = re.compile(
     rf"(?<![{_PAUSES}])[{_PAUSES}]+[{_CLOSING}]*\s+"
     rf"|[{_PAUSES_AT_ONCE}]+[{_CLOSING_AT_ONCE}]*\s*"
     r"|(?<!\s)\s+(?=[–—]\s)"
 )
-_WORD, _LAST_WORD = re.compile(r"\w"), re.compile(r"[\w.]+$")
-_CONTEXT = 12  # characters looked at before and after a mark
-_ABBREVIATION = re.compile(
-    "mrs?|ms|messrs|drs?|prof|rev|hon|ste?|mt|gen|col|capt|cpt|lt|sgt|maj|gov|sen|rep|pres|[js]r|sra|srta|dña"
-    "|mm|mme|mlle|mgr|hr|fr|dott|sig|ing|mag|lic|vs|cf|approx|ca|bzw|vgl|ggf|evtl|inkl|exkl|bspw|sog|resp|env"
-    "|ave?|bd|blvd|corp|inc|ltd|co|bros|dept|univ|jan|feb|apr|aug|sept?|o[ck]t|nov|de[cz]|ul|str|им|ул|тел|см|др"
-)
-_BEFORE_NUMBER = re.compile("nos?|nr|figs?|vol|pp?|art|abs|abb|kap|ch|sec|eq|tab|n[uú]m|pág|ст|рис")
+_WORD, _INITIAL = re.compile(r"\w"), re.compile(r"(?:^|[^\w'’])[^\W\d_]\.\s*$")
 _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
@@ -65,6 +55,8 @@ class LineEncoder:
     subwords: SubwordModel
     max_length: int
     """Most subwords that the model takes, the end included."""
+    language: str
+    """Its code, for the rules by which text is split into sentences."""
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
@@ -75,26 +67,30 @@ class LineEncoder:
                 raise DragomanError(f"{name} has {len(ids):,} subwords, but {most}: split it into sentences")
         return found
 
-    def segments(
-        self, lines: Sequence[str], long: Literal["split", "truncate", "error"], longest: int, first_line: int
-    ) -> Iterator[Segment]:
-        """What to translate of each line that is not empty, in order; long says what to do with long lines.
+    def segments(self, lines: Sequence[str], config: SearchConfig, longest: int, first_line: int) -> Iterator[Segment]:
+        """What to translate of each line that is not empty, in order, as config.sentences and config.long say.
 
-        "split" leaves lines of at most longest subwords whole. Messages count lines from first_line.
+        longest is the limit for "split" of long sentences. Messages count lines from first_line.
         """
-        limit = longest if long == "split" else self.max_length
-        for i, (line, ids) in enumerate(zip(lines, self._encode(lines), strict=True)):
+        limit = longest if config.long == "split" else self.max_length
+        pieces = []
+        for i, line in enumerate(lines):
+            tag, text = self.subwords.split_tag(line.strip())
+            sentences = split_sentences(text, self.language) if config.sentences == "split" else [text]
+            pieces += [(i, tag, text, sentence) for sentence in sentences]
+        all_ids = self._encode([tag + sentence.strip() for _, tag, _, sentence in pieces])
+        for (i, tag, text, sentence), ids in zip(pieces, all_ids, strict=True):
             if len(ids) > limit:
-                yield from self._parts(i, line.strip(), long, limit, f"source line {first_line + i:,}")
-            elif len(ids) > 1:
-                yield Segment(i, ids)
+                yield from self._parts(i, tag, sentence, config.long, limit, f"source line {first_line + i:,}")
+            elif len(ids) > 1 + bool(tag):
+                yield Segment(i, ids, "" if sentence == text else tag + sentence)
 
-    def _parts(self, place: int, line: str, long: str, limit: int, name: str) -> Iterator[Segment]:
-        """The parts of a long line, or its beginning alone; a tag at the start of the line is put before each part."""
-        tag, text = self.subwords.split_tag(line)
+    def _parts(self, place: int, tag: str, text: str, long: str, limit: int, name: str) -> Iterator[Segment]:
+        """The parts of a long text, or its beginning alone; a tag is put before each part."""
         limit -= bool(tag)
         if long == "split":
-            sources = list(split_line(text, limit, self._count))
+            sentences = split_sentences(text, self.language)
+            sources = [part for one in sentences for part in split_sentence(one, limit, self._count)]
         else:
             sources = [text if long == "error" else longest_prefix(text, limit, self._count)]
         left_out = len(text) - sum(map(len, sources))
@@ -111,13 +107,27 @@ class LineEncoder:
         return [len(ids) + 1 for ids in self.subwords.encode(texts)]
 
 
-def split_line(text: str, limit: int, count: Count, kind: int = 0) -> Iterator[str]:
-    """Cut a line into consecutive pieces of at most limit subwords, the end included; together they are the line.
+def split_sentences(text: str, language: str) -> list[str]:
+    """The sentences of a text in a language (a code such as en or pt-BR); together they are the text.
 
-    Every sentence is a piece of its own, however short, because models are trained on single sentences. A sentence that
-    is too long is cut after clauses, a clause that is too long at spaces, and a word that is too long anywhere, each
-    into few pieces of similar size. A single character is never cut, even if it has more subwords. kind is the first of
-    _KINDS to cut by.
+    sentencex knows the marks and abbreviations of most languages, and takes the rules of English for the others.
+    """
+    sentences: list[str] = []
+    for piece in sentencex.segment(re.split("[-_]", language)[0], text):
+        is_whole = sentences and _WORD.search(sentences[-1]) and not _INITIAL.search(sentences[-1])  # "M. Martin"
+        if is_whole and _WORD.search(piece):
+            sentences.append(piece)
+        else:
+            sentences[-1:] = ["".join([*sentences[-1:], piece])]
+    return sentences
+
+
+def split_sentence(text: str, limit: int, count: Count, kind: int = 0) -> Iterator[str]:
+    """Cut a sentence into consecutive pieces of at most limit subwords, the end included; together they are the text.
+
+    It is cut after marks that end sentences (before a small letter, or what was taken for an abbreviation), then after
+    clauses, at spaces, and a word that is too long anywhere, each into few pieces of similar size. A single character
+    is never cut, even if it has more subwords. kind is the first of _KINDS to cut by.
     """
     if kind == len(_KINDS):
         yield text
@@ -128,8 +138,8 @@ def split_line(text: str, limit: int, count: Count, kind: int = 0) -> Iterator[s
         some, sizes = zip(*run, strict=True)
         if too_long:
             for part in some:
-                yield from split_line(part, limit, count, kind + 1)
-        elif kind < _SENTENCE_KINDS:
+                yield from split_sentence(part, limit, count, kind + 1)
+        elif kind == 0:
             yield from some
         else:
             yield from _packed(some, sizes, limit, count)
@@ -164,33 +174,6 @@ def _after(pattern: re.Pattern[str], text: str) -> Iterator[int]:
     return (mark.end() for mark in pattern.finditer(text))
 
 
-def _after_sentences(text: str, before_small: bool = False) -> Iterator[int]:
-    """Where sentences end; with before_small also before a small letter, as in text without capitals."""
-    has_word, seen = False, 0
-    for mark in _SENTENCE_END.finditer(text):
-        has_word = has_word or _WORD.search(text, seen, mark.start()) is not None
-        seen = mark.end()
-        if has_word and _ends_sentence(text, mark.start(), mark.end(), before_small):
-            yield mark.end()
-            has_word = False
-
-
-def _ends_sentence(text: str, start: int, end: int, before_small: bool) -> bool:
-    if text[start] in _ENDS_AT_ONCE:
-        return True
-    follower = text[end : end + _CONTEXT].lstrip(_BEFORE_FIRST_WORD)[:1]
-    if follower.islower() and not before_small:
-        return False
-    if text[start] != "." or text[start + 1] in _ENDS:
-        return True
-    found = _LAST_WORD.search(text[max(0, start - _CONTEXT) : start])
-    word = found[0].lower() if found else ""
-    initials = all(letter.isalpha() and len(letter) == 1 for letter in word.split("."))  # "J.", "z.", "e.g."
-    ordinal = word.isdigit() and len(word) <= 2
-    numbered = follower.isdigit() and _BEFORE_NUMBER.fullmatch(word)
-    return not (initials or ordinal or numbered or _ABBREVIATION.fullmatch(word))
-
-
 def _between_letters(text: str) -> Iterator[int]:
     """Every place that separates no letter from its accents and cuts no emoji."""
     for place, (before, after) in enumerate(pairwise(text), start=1):
@@ -202,11 +185,9 @@ def _between_letters(text: str) -> Iterator[int]:
 _after_spaces = partial(_after, re.compile(r"\s+"))
 # From the cuts that hurt least to those that hurt most.
 _KINDS: tuple[Callable[[str], Iterable[int]], ...] = (
-    _after_sentences,
-    partial(_after_sentences, before_small=True),
+    partial(_after, _SENTENCE_END),
     partial(_after, _CLAUSE_END),
     _after_spaces,
     _between_letters,
     lambda text: range(1, len(text)),
 )
-_SENTENCE_KINDS = 2

@@ -55,8 +55,8 @@ class Translator:
     ) -> None:
         self.engine, self.vocabulary, self.direction, self._searchers = engine, vocabulary, direction, searchers
         self.config, self.workers = engine.config, searchers.count
-        self.source = LineEncoder(vocabulary.source, engine.config.max_length)
-        self.target = LineEncoder(vocabulary.target, engine.config.max_length)
+        self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source)
+        self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
 
     @classmethod
     def load(
@@ -121,10 +121,11 @@ class Translator:
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
-        config.long says what happens to long lines. "split", the default, translates the sentences of a line of more
-        than longest_source subwords one by one and joins the translations. "truncate" leaves out the end of a line of
-        more subwords than the model takes (max_length), and left_out of the translation says how much. "error" refuses
-        such a line. These two translate lines as they are that are only longer than any in training.
+        The sentences of a line are translated one by one, and their translations joined with the spaces that stood
+        between the sentences; config.sentences "keep" takes each line as one sentence. config.long says what happens to
+        long sentences. "split", the default, cuts one of more than longest_source subwords into parts. "truncate"
+        leaves out the end of one of more subwords than the model takes (max_length), and left_out of the translation
+        says how much. "error" refuses it. These two leave sentences whole that are only longer than any in training.
 
         progress is called with the number of lines finished since the last call; messages count from first_line.
 
@@ -134,7 +135,7 @@ class Translator:
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
-        segments = list(self.source.segments(lines, config.long, self.longest_source, first_line))
+        segments = list(self.source.segments(lines, config, self.longest_source, first_line))
         waiting = Counter(segment.line for segment in segments)
 
         def count(batch: list[int]) -> None:
@@ -154,8 +155,8 @@ class Translator:
         for segment, hypotheses in zip(segments, found, strict=True):
             candidates = [Translation(next(texts), one.log_prob, one.score, one.tokens) for one in hypotheses]
             of_lines[segment.line].append((segment, candidates))
-        separator = " " if has_spaces(self.direction.target) else ""
-        return [join_translations(of_line, separator, config.n_best) for of_line in of_lines]
+        spaced = has_spaces(self.direction.target)
+        return [join_translations(of_line, spaced, config.n_best) for of_line in of_lines]
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""

@@ -179,18 +179,20 @@ def test_what_is_cut_off_is_said_with_the_line_and_shown_in_json(
 ) -> None:
     monkeypatch.setattr(commands, "_LINES_AT_ONCE", 2)
     (tmp_path / "text").write_text(f"a cat\na\nb\n{LONG}\n")
-    options = ["--long", "truncate", "--format", "json", "--alignments", "--device", "cpu"]
+    options = ["--sentences", "keep", "--long", "truncate", "--format", "json", "--alignments", "--device", "cpu"]
     result = run("translate", model, tmp_path / "text", *options)
     objects = [json.loads(line) for line in result.out.splitlines()]
     left_out = objects[3]["left_out"]
-    assert f"text, line 4: too long for the model; its last {left_out} characters are not translated" in result.err
+    assert f"text, line 4: too long for the model; {left_out} of its characters are not translated" in result.err
     assert all("left_out" not in one for one in objects[:3])
     assert objects[3]["source_tokens"] == LONG[:-left_out].split()
 
 
 def test_a_long_line_is_an_error_only_where_that_is_wished(tmp_path: Path, model: Path) -> None:
     (tmp_path / "text").write_text(f"a cat\n{LONG}\n")
-    message = complaint(1, "translate", model, tmp_path / "text", "--long", "error", "--device", "cpu")
+    message = complaint(
+        1, "translate", model, tmp_path / "text", "--sentences", "keep", "--long", "error", "--device", "cpu"
+    )
     assert re.search(r"text: source line 2 has \d+ subwords, but .* at most 14 subwords", message)
 
 

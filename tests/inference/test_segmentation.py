@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
-from dragoman.inference.segmentation import longest_prefix, split_line
+from dragoman.inference.segmentation import longest_prefix, split_sentence, split_sentences
 from dragoman.text.subwords import SubwordModel, learn_subwords
 
 PLAIN = [
@@ -63,12 +63,12 @@ def in_characters(texts: Sequence[str]) -> list[int]:
 
 
 def pieces(line: str, limit: int) -> list[str]:
-    return [piece.strip() for piece in split_line(line, limit, in_words)]
+    return [piece.strip() for piece in split_sentence(line, limit, in_words)]
 
 
 @given(TEXTS | st.text(), st.integers(6, 30))  # "▁", four bytes and the end are six
 def test_nothing_is_lost_and_every_piece_fits(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
-    parts = list(split_line(line, limit, in_subwords))
+    parts = list(split_sentence(line, limit, in_subwords))
     assert "".join(parts) == line
     assert max(in_subwords([part.strip() for part in parts]), default=0) <= limit
 
@@ -77,54 +77,49 @@ def test_nothing_is_lost_and_every_piece_fits(in_subwords, line: str, limit: int
 def test_every_piece_fits_in_long_lines_of_every_script(in_subwords, text: str) -> None:  # type: ignore[no-untyped-def]
     for line in (text * 50, re.sub(r"\W", "", text) * 50, (text + " ") * 50):
         for limit in (8, 31, 100):
-            parts = list(split_line(line, limit, in_subwords))
+            parts = list(split_sentence(line, limit, in_subwords))
             assert "".join(parts) == line
             assert max(in_subwords(parts)) <= limit
 
 
 @pytest.mark.parametrize(
-    "sentences",
+    ("language", "sentences"),
     [
-        [
-            "Mr. Smith paid 3.14 dollars.",
-            "Then he left (quickly!).",
-            "Why?",
-            "Nobody knows…",
-            "J. R. R. Tolkien wrote.",
-        ],
-        ["See No. 5 and p. 12 of it.", "It was e.g. the 3. Mai, i.e. May.", "Is it?!", "Yes!"],
-        ['"Why?" he asked.', "“No,” she said.", "“Never!”", "He left..."],
-        ["Das ist z. B. gut.", "Hr. Dr. Meier kam am 3. Mai.", "„Komm!“", "Er ging."],
-        ["« Viens ! » dit-il.", "« Non ! »", "Elle part.", "M. Dupont reste.", "Où vas-tu ?", "Ici."],
-        ["¿Qué tal?", "¡Muy bien!", "Gracias."],
-        ["क्या हाल है?", "मैं ठीक हूँ।", "तुम कैसे हो?"],
-        ["هل أنت هنا؟", "نعم، أنا هنا.", "شكرا."],
-        ["Как дела?", "Хорошо.", "Я живу на ул. Ленина."],
+        ("en", ["Mr. Smith paid 3.14 dollars.", "Then he left (quickly!).", "Why?", "J. R. R. Tolkien wrote."]),
+        ("en", ["See No. 5 and p. 12 of it.", "I am here, i.e. in May.", "Is it?!", "Yes!"]),
+        ("en-GB", ['"Why?" he asked.', "“No,” she said.", "“Never!”", "He left..."]),
+        ("de", ["Das ist z. B. gut.", "Hr. Dr. Meier kam am 3. Mai.", "„Komm!“", "Er ging."]),
+        ("fr", ["« Viens ! » dit-il.", "« Non ! »", "Elle part.", "M. Dupont reste.", "Où vas-tu ?", "Ici."]),
+        ("es", ["¿Qué tal?", "¡Muy bien!", "Gracias."]),
+        ("hi", ["क्या हाल है?", "मैं ठीक हूँ।", "तुम कैसे हो?"]),
+        ("ar", ["هل أنت هنا؟", "نعم، أنا هنا.", "شكرا."]),
+        ("ru", ["Как дела?", "Хорошо.", "Я живу на ул. Ленина."]),
+        ("xx", ["Unu.", "Du!", "Ĉu tri?"]),
     ],
 )
-def test_sentences_are_found_and_stay_whole(sentences: list[str]) -> None:
-    assert pieces(" ".join(sentences), 20) == sentences
+def test_sentences_are_found_in_many_languages(language: str, sentences: list[str]) -> None:
+    assert [piece.strip() for piece in split_sentences("  ".join(sentences), language)] == sentences
 
 
-def test_scripts_without_spaces_are_cut_at_once() -> None:
-    assert pieces("他说：“你好。”我走了！真的？是３.１４。「はい。」と言った。", 1000) == [
-        "他说：“你好。”",
-        "我走了！",
-        "真的？",
-        "是３.１４。",
-        "「はい。」",
-        "と言った。",
+def test_sentences_without_spaces_between_them() -> None:
+    text = "他说：“你好。”我走了！真的？「はい。」と言った。"
+    assert split_sentences(text, "zh") == ["他说：“你好。”", "我走了！", "真的？", "「はい。」", "と言った。"]
+
+
+@given(TEXTS | st.text(), st.sampled_from(["en", "de", "fr", "ja", "xx"]))
+def test_sentences_are_the_text_and_each_has_a_word(line: str, language: str) -> None:
+    sentences = split_sentences(line, language)
+    assert "".join(sentences) == line
+    assert all(re.search(r"\w", sentence) for sentence in sentences[1:])
+
+
+def test_a_long_sentence_is_cut_first_where_sentences_may_end() -> None:
+    assert pieces("the cat sat. the dog ran. mr. smith saw them here.", 6) == [
+        "the cat sat.",
+        "the dog ran.",
+        "mr.",
+        "smith saw them here.",
     ]
-
-
-def test_marks_alone_are_no_sentences() -> None:
-    assert pieces("Stop! ! ! No. ... Go.", 100) == ["Stop!", "! ! No.", "... Go."]
-
-
-def test_text_without_capitals_is_cut_only_where_it_must_be() -> None:
-    text = "the cat sat. the dog ran. mr. smith saw them, e.g. here."
-    assert pieces(text, 20) == [text]
-    assert pieces(text, 9) == ["the cat sat.", "the dog ran.", "mr. smith saw them, e.g. here."]
 
 
 def test_clauses_come_before_spaces_and_spaces_before_the_rest() -> None:
@@ -132,8 +127,8 @@ def test_clauses_come_before_spaces_and_spaces_before_the_rest() -> None:
     assert pieces("one – two three four", 5) == ["one", "– two three four"]
     assert pieces("a b c, d e f", 5) == ["a b c,", "d e f"]
     assert pieces("a b c d e f", 5) == ["a b c", "d e f"]
-    assert list(split_line("abcdef", 5, in_characters)) == ["abc", "def"]
-    assert list(split_line("我喝茶，你喝水", 6, in_characters)) == ["我喝茶，", "你喝水"]
+    assert list(split_sentence("abcdef", 5, in_characters)) == ["abc", "def"]
+    assert list(split_sentence("我喝茶，你喝水", 6, in_characters)) == ["我喝茶，", "你喝水"]
     assert pieces("at 12:30 for 1,000 of it", 6) == ["at 12:30 for", "1,000 of it"]  # no cuts inside numbers
 
 
@@ -146,7 +141,7 @@ def test_clauses_and_words_are_packed_evenly() -> None:
 @pytest.mark.parametrize("grapheme", ["e\u0301", "o\u0302\u0323", FAMILY, "\U0001f44d\U0001f3fd", "कि"])
 @pytest.mark.parametrize("limit", [7, 8, 9, 11])
 def test_letters_keep_their_accents_and_families_stay_together(grapheme: str, limit: int) -> None:
-    for piece in split_line(grapheme * 40, limit, in_characters):
+    for piece in split_sentence(grapheme * 40, limit, in_characters):
         assert len(piece) % len(grapheme) == 0
     prefix = longest_prefix(grapheme * 40, limit, in_characters)
     assert prefix == grapheme * ((limit - 1) // len(grapheme))
@@ -167,4 +162,4 @@ def test_a_prefix_ends_with_a_word() -> None:
 
 
 def test_one_character_is_never_cut() -> None:
-    assert list(split_line("ab", 2, lambda texts: [9 * len(text) + 1 for text in texts])) == ["a", "b"]
+    assert list(split_sentence("ab", 2, lambda texts: [9 * len(text) + 1 for text in texts])) == ["a", "b"]

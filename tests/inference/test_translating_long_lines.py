@@ -1,4 +1,4 @@
-"""Lines that are longer than a sentence: translated in parts, cut off or refused."""
+"""Lines of several sentences, and long ones: translated in parts, cut off or refused."""
 
 from __future__ import annotations
 
@@ -14,22 +14,34 @@ from dragoman.inspection.evidence import inspect
 from dragoman.text.subwords import ListedModel, Vocabulary
 from tests.inference.small_translators import LINES, SENTENCES, build, close, with_facts
 
+WHOLE = SearchConfig(sentences="keep")
 
-@pytest.mark.parametrize(("target", "separator"), [("ne", " "), ("zh-Hant", ""), ("ja", ""), ("zh-Latn", " ")])
-@pytest.mark.parametrize("limit", [40, 64])
-def test_a_long_line_is_translated_as_its_parts_are(target: str, separator: str, limit: int) -> None:
+
+@pytest.mark.parametrize(("target", "spaced"), [("ne", True), ("zh-Hant", False), ("ja", False), ("zh-Latn", True)])
+@pytest.mark.parametrize("limit", [12, 64])
+def test_a_line_is_translated_as_its_sentences_and_their_parts_are(target: str, spaced: bool, limit: int) -> None:
     translator = with_facts(build(), target, longest_training_side=limit)
     line = "  ".join(SENTENCES)
     (whole,) = translator.translate([line])
-    assert "".join(part.source for part in whole.parts) == line
-    alone = translator.translate([part.source.strip() for part in whole.parts])
-    assert whole.text == separator.join(t.text for t in alone if t.text)
+    sources = [part.source for part in whole.parts]
+    assert "".join(sources) == line
+    alone = translator.translate([source.strip() for source in sources], WHOLE)
+    gaps = [(source[len(source.rstrip()) :] or " ") if spaced else "" for source in sources]
+    texts = [text for t, gap in zip(alone, gaps, strict=True) if t.text for text in (t.text, gap)]
+    assert whole.text == "".join(texts[:-1])
     assert whole.subwords == [subword for t in alone for subword in t.subwords]
     assert [part.subwords for part in whole.parts] == [t.subwords for t in alone]
     assert whole.score == pytest.approx(sum(t.score for t in alone), abs=1e-3)
     assert whole.log_prob == pytest.approx(sum(t.log_prob for t in alone), abs=1e-3)
     counts = [len(ids) + 1 for ids in translator.vocabulary.source.encode([part.source for part in whole.parts])]
     assert max(counts) <= limit
+
+
+def test_a_line_that_is_kept_is_one_sentence() -> None:
+    translator = with_facts(build(), longest_training_side=64)
+    line = " ".join(SENTENCES[:2])
+    (whole,), (split,) = translator.translate([line], WHOLE), translator.translate([line])
+    assert (whole.parts, [part.source for part in split.parts]) == ([], [f"{SENTENCES[0]} ", SENTENCES[1]])
 
 
 def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are() -> None:
@@ -130,7 +142,7 @@ def test_a_word_that_had_to_be_cut_is_one_word_of_the_alignment() -> None:
 def test_truncating_leaves_out_the_end_and_says_how_much() -> None:
     translator = build(max_length=20)
     line = " ".join(LINES[8:16])
-    config = SearchConfig(long="truncate", n_best=2)
+    config = SearchConfig(sentences="keep", long="truncate", n_best=2)
     short, cut = translator.translate([LINES[1], line], config)
     prefix = line[: len(line) - cut.left_out]
     assert short.left_out == 0 < cut.left_out
@@ -139,7 +151,7 @@ def test_truncating_leaves_out_the_end_and_says_how_much() -> None:
         len(ids) + 1 for ids in translator.vocabulary.source.encode([prefix, prefix + line[len(prefix) :].split()[0]])
     ]
     assert sizes[0] <= 20 < sizes[1]  # not one word more would fit
-    (expected,) = translator.translate([prefix], SearchConfig(n_best=2))
+    (expected,) = translator.translate([prefix], SearchConfig(sentences="keep", n_best=2))
     assert [c.subwords for c in cut.candidates] == [c.subwords for c in expected.candidates]
     assert [c.left_out for c in cut.candidates] == [cut.left_out] * 2
     (alignment,) = translator.align([line], [cut])
@@ -156,12 +168,12 @@ def test_only_what_the_model_does_not_take_is_truncated_or_refused() -> None:
 def test_a_line_of_a_megabyte_is_refused_cut_off_or_split() -> None:
     translator, huge = build(), "The cat sees a bird. " * 50_000
     with pytest.raises(DragomanError, match=r"source line 2 has \d\d\d,\d+ subwords, .* at most 64"):
-        translator.translate(["cat", huge], SearchConfig(long="error"))
+        translator.translate(["cat", huge], SearchConfig(sentences="keep", long="error"))
     with pytest.raises(DragomanError, match="target line 1 has"):
         translator.score([("cat", huge)])
     with pytest.raises(DragomanError, match=r"the sentence has .* at most 64"):
         inspect(translator, huge)
-    (translation,) = translator.translate([huge], SearchConfig(long="truncate"))
+    (translation,) = translator.translate([huge], SearchConfig(sentences="keep", long="truncate"))
     assert huge[: len(huge) - translation.left_out].count(".") < 64
-    parts = list(translator.source.segments([huge], "split", 64, 1))
+    parts = list(translator.source.segments([huge], SearchConfig(), 64, 1))
     assert {part.source.strip() for part in parts} == {"The cat sees a bird."}
