@@ -16,7 +16,7 @@ from dragoman.cli.options import ExportConfig, ImportConfig
 from dragoman.config import ConfigError, DragomanError
 from dragoman.exported import PARITY_FILE, describe, files_of_earlier_result, files_of_model
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
-from dragoman.interop.cards import card
+from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
 from dragoman.runtime.console import command, say
@@ -76,12 +76,18 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     model = folder / "model" if package else folder
     model.mkdir(exist_ok=True)
     parity = _prove(loaded, _EXPORTS[config.to](loaded, model, config.quantization), sample)
-    readme = card(loaded, config.to, config.quantization, parity, package)
+    example = sample.sources[0]
+    readme = card(loaded, config.to, config.quantization, parity, package, example)
     if package:
         argos.write_package(package, loaded, model, folder, readme)
         shutil.rmtree(model)
-    elif (curves := Path(config.folder, CURVES_FILE)).is_file():
-        shutil.copy(curves, folder)
+    else:
+        say("running the program of the card on the same sentences")
+        same = compare_program(readme, folder, loaded, sample.sources)
+        say(f"  {same}")
+        readme = card(loaded, config.to, config.quantization, parity, None, example, same)
+        if (curves := Path(config.folder, CURVES_FILE)).is_file():
+            shutil.copy(curves, folder)
     readme += picture_of_curves(folder)
     (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, sorted(folder.iterdir())))
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Argos Translate and LibreTranslate: a `.argosmodel` package, a zipped CTranslate2 model with its subwords."""
+"""Argos Translate and LibreTranslate: a `.argosmodel` package, a zipped CTranslate2 model with its helpers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import DragomanError
+from dragoman.interop.sentence_ends import build_splitter
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import JOINT_FILE
 
@@ -49,10 +50,14 @@ def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Pa
         "to_name": _english_name(package.target),
         "type": "translate",
     }
+    subwords = loaded.vocabulary.source
+    words = (piece.removeprefix("▁") for piece in subwords.pieces(range(len(subwords))))
+    splitter = build_splitter(loaded.direction.source, words)
     with zipfile.ZipFile(folder / package.file, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(f"{package.name}/metadata.json", json.dumps(metadata, indent=2) + "\n")  # ASCII: any encoding
         file.writestr(f"{package.name}/README.md", readme)
         file.writestr(f"{package.name}/{JOINT_FILE}", loaded.vocabulary.source.serialized)
+        file.writestr(f"{package.name}/minisbd/{package.source}.onnx", splitter)
         for path in sorted(model.iterdir()):
             if path.name in ("config.json", "model.bin") or path.name.endswith("_vocabulary.json"):
                 file.write(path, f"{package.name}/model/{path.name}")

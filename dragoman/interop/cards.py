@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import jinja2
 
-from dragoman.checkpoint import ModelFolder
+from dragoman.checkpoint import LONGEST_FACT, ModelFolder
+from dragoman.config import DragomanError, SearchConfig
+from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity
+from dragoman.text.languages import has_spaces
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("dragoman.interop"),
@@ -21,13 +29,57 @@ _TEMPLATES = jinja2.Environment(
 _TEMPLATES.filters["json"] = json.dumps
 
 
-def card(loaded: ModelFolder, target: str, quantization: str, parity: Parity, package: Package | None = None) -> str:
-    """README.md of a folder exported to this target, with the front matter that model hubs read."""
+_LOOP = """
+import json, sys
+for text in json.load(sys.stdin):
+    print(json.dumps(translate(text)))
+"""
+
+
+def card(
+    loaded: ModelFolder,
+    target: str,
+    quantization: str,
+    parity: Parity,
+    package: Package | None = None,
+    example: str = "…",
+    same: str = "",
+) -> str:
+    """README.md of a folder exported to this target, with the front matter that model hubs read.
+
+    example is what its program translates; same is a sentence on how often the program agrees with Dragoman.
+    """
     return _TEMPLATES.get_template(f"{target}.md.jinja").render(
         model=loaded,
         max_length=loaded.model.config.max_length,
+        longest=loaded.direction.facts.get(LONGEST_FACT),
+        language=re.split("[-_]", loaded.direction.source)[0],
+        joiner=" " if has_spaces(loaded.direction.target) else "",
         quantization=quantization,
         parity=parity,
         package=package,
         files=loaded.vocabulary.files(),
+        example=example,
+        same=same,
+    )
+
+
+def compare_program(readme: str, folder: Path, loaded: ModelFolder, texts: Sequence[str]) -> str:
+    """Run the program of a card in its folder; how often it prints the same as `dragoman translate`, in a sentence.
+
+    Raises:
+        DragomanError: the program fails.
+    """
+    program = readme.split("```python\n")[1].split("\nprint(translate(")[0]
+    is_greedy = "greedily" in program
+    command = [sys.executable, "-c", program + _LOOP]
+    done = subprocess.run(command, input=json.dumps(list(texts)), cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise DragomanError(f"the program of the card fails ({done.stderr.strip().splitlines()[-1]})")
+    expected = Translator(loaded).translate(texts, SearchConfig(beam=1 if is_greedy else 4))
+    pairs = zip(map(json.loads, done.stdout.splitlines()), expected, strict=True)
+    same = sum(found == translation.text for found, translation in pairs)
+    options = "--precision fp32" + " --beam 1" * is_greedy
+    return (
+        f"The program above printed what `dragoman translate {options}` prints for {same:,} of {len(texts):,} of them."
     )

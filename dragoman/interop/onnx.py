@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,28 +87,40 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     sentences, length, steps = (torch.export.Dim(name) for name in ("sentences", "source_length", "steps"))
     by_source, by_step = {1: sentences, 3: length}, {1: sentences, 3: steps}
     shapes: list[Any] = [{0: sentences, 1: length}, {0: sentences}, None, by_source, by_source, by_step, by_step]
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it mentions libraries that are not needed here
     for graph, inputs, input_names, output_names, name in (
         (encoder, (source,), DECODER_INPUTS[:1], ENCODER_OUTPUTS, ENCODER_FILE),
         (decoder, (source, last, position, *memory, *past), DECODER_INPUTS, DECODER_OUTPUTS, DECODER_FILE),
     ):
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
-            program = torch.onnx.export(
-                graph,
-                inputs,
-                input_names=input_names,
-                output_names=output_names,
-                dynamic_shapes=tuple(shapes[: len(inputs)]),
-                opset_version=_OPSET,
-                dynamo=True,
-                verbose=False,
-            )
-        assert program is not None
-        for node in program.model.graph:
-            node.metadata_props.clear()  # the lines of this installation that made the node
+        program = to_onnx(graph, inputs, input_names, output_names, shapes[: len(inputs)])
         program.save(str(out / name), external_data=False)
     loaded.vocabulary.save(out)
+
+
+def to_onnx(
+    graph: nn.Module,
+    inputs: tuple[Tensor, ...],
+    input_names: Sequence[str],
+    output_names: Sequence[str],
+    shapes: Sequence[Any],
+) -> torch.onnx.ONNXProgram:
+    """Trace a module on inputs, whose dynamic shapes are given as torch.export takes them."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it mentions libraries that are not needed here
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            graph,
+            inputs,
+            input_names=input_names,
+            output_names=output_names,
+            dynamic_shapes=tuple(shapes),
+            opset_version=_OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    for node in program.model.graph:
+        node.metadata_props.clear()  # the lines of this installation that made the node
+    return program
 
 
 def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:

@@ -13,11 +13,11 @@ import torch
 import yaml
 
 from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction, ModelFolder
-from dragoman.config import EOS, UNK, SearchConfig
+from dragoman.config import EOS, UNK, DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
 from dragoman.interop.argos import Package
-from dragoman.interop.cards import card
+from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Parity
 from dragoman.model.transformer import Transformer
@@ -52,12 +52,11 @@ def test_a_card_can_be_read_by_hubs_and_run_by_people(target: str, joint: bool) 
     assert names or target in ("huggingface", "argos")
     assert "10 of 10 translations identical" in text
     assert "its weights in int8" in text
-    assert "at most 63 subwords" in text
+    assert "what is beyond 63 is left out" in text
     assert "| signatures | bleu: a\\|b |" in text
     if target == "argos":
         assert "pip install 'argostranslate>=1.10'" in text
         assert 'install_from_path("translate-en_pb-1_0.argosmodel")' in code
-        assert 'translate("…", "en", "pb")' in code
 
 
 def test_a_card_says_who_trained_the_model() -> None:
@@ -85,20 +84,33 @@ def write_export(loaded: ModelFolder, to: str, folder: Path) -> Path:
     return folder
 
 
-def run_card(out: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Run the program on a card for a line; returns its variables."""
-    code, names = program((out / "README.md").read_text()), dict[str, Any]()
-    assert '"…"' in code
+def load_card(out: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the program on a card defines, such as translate."""
+    names = dict[str, Any]()
     with monkeypatch.context() as patch:
         patch.chdir(out)
-        exec(code.replace('"…"', repr(line)), names)
+        exec(program((out / "README.md").read_text()).split("\nprint(")[0], names)
     return names
+
+
+class Watched:
+    """An object whose calls are kept."""
+
+    def __init__(self, watched: Any) -> None:
+        self._watched, self.calls = watched, list[tuple[tuple[Any, ...], dict[str, Any]]]()
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            self.calls.append((given, named))
+            return getattr(self._watched, name)(*given, **named)
+
+        return call
 
 
 @pytest.mark.parametrize("to", PROGRAMS)
 @pytest.mark.parametrize("most", [16, 64])
 def test_the_program_keeps_the_limits_of_the_model(
-    to: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    to: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the model never ends a translation, and has positions for `most` subwords."""
     learned = small_model(softmax_bias=True)
@@ -106,55 +118,71 @@ def test_the_program_keeps_the_limits_of_the_model(
     endless.load_state_dict(learned.model.state_dict())
     with torch.no_grad():
         endless.softmax.bias[EOS] = -100.0
-    out = write_export(replace(learned, model=endless), to, tmp_path / to)
+    names = load_card(write_export(replace(learned, model=endless), to, tmp_path / to), monkeypatch)
+    assert [names["translate"](empty) for empty in ("", "  ")] == ["", ""]
+    decoder = "tokenizer" if to == "huggingface" else "target"
+    decode, written = {"tokenizer": "batch_decode", "target": "decode"}[decoder], list[Any]()
+    real = getattr(names[decoder], decode)
+    monkeypatch.setattr(
+        names[decoder], decode, lambda found, **options: written.append(found) or real(found, **options)
+    )
     for line in (LINES[2], " ".join(LINES[:12])):
         read = min(len(learned.vocabulary.source.encode([line])[0]) + 1, most)
-        names = run_card(out, line, monkeypatch)
-        if to == "ctranslate2":
-            written = len(names["results"][0].hypotheses[0])
-        elif to == "onnx":
-            written = len(names["tokens"]) - 1
-        else:
-            assert names["batch"]["input_ids"].shape[1] == read
-            written = names["model"].generate(**names["batch"], max_length=names["room"]).shape[1] - 2
-        assert 0 <= min(read + 50, most - 1) + 1 - written <= 2  # one library counts the end, another the start
-    for empty in ("", "  "):
-        capsys.readouterr()
-        run_card(out, empty, monkeypatch)
-        assert capsys.readouterr().out.strip() == ("" if to == "onnx" else "['']")
+        names["translate"](line)
+        length = written[-1].shape[1] - 2 if to == "huggingface" else len(written[-1])
+        assert 0 <= min(read + 50, most - 1) - length <= 1  # one library counts the end
 
 
 @pytest.mark.parametrize("to", PROGRAMS)
-def test_the_program_never_writes_the_unknown_symbol(
-    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_never_writes_the_unknown_symbol(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     doubtful = small_model(softmax_bias=True)
     with torch.no_grad():
         doubtful.model.softmax.bias[UNK] = 8.0
-    out = write_export(doubtful, to, tmp_path / to)
-    for line in LINES[1:6]:
-        run_card(out, line, monkeypatch)
-        assert "\u2047" not in capsys.readouterr().out
+    names = load_card(write_export(doubtful, to, tmp_path / to), monkeypatch)
+    assert not any("\u2047" in names["translate"](line) for line in LINES[1:6])
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+def test_the_program_translates_the_sentences_of_a_text_as_dragoman_does(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = small_model()
+    translate = load_card(write_export(loaded, to, tmp_path / to), monkeypatch)["translate"]
+    expected = Translator(loaded).translate(LINES[:8], SearchConfig(beam=1 if to == "onnx" else 4))
+    assert [translate(line) for line in LINES[:8]] == [found.text for found in expected]
+    sentences = ["The dog.", "The cat.", "The cat"]  # of one length, which is the limit of a batch
+    assert translate("  ".join(sentences)) == " ".join(map(translate, sentences))
 
 
 @pytest.mark.parametrize("to", [PROGRAMS[0], PROGRAMS[2]])
 def test_the_program_of_an_imported_model_numbers_subwords_by_its_list(
-    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its lines can begin with a tag."""
     pytest.importorskip("transformers", reason="needs transformers")
     from tests.marian_folders import TAG, opus
 
     imported = read_marian(opus(tmp_path / "opus")).loaded
-    out, source = write_export(imported, to, tmp_path / to), imported.vocabulary.source
-    for line in (f"{TAG} {LINES[4]}", f">> {LINES[4]}", f">>deu<< {LINES[4]}", f">>{LINES[4]}<< a", ""):
-        names = run_card(out, line, monkeypatch)
-        cut = names["pieces"][0] if to == "ctranslate2" else [names["read"][i] for i in names["ids"][0][:-1]]
+    names, source = load_card(write_export(imported, to, tmp_path / to), monkeypatch), imported.vocabulary.source
+    model = {"ctranslate2": "translator", "onnx": "encoder"}[to]
+    names[model] = Watched(names[model])
+    for line in (f"{TAG} {LINES[4]}", f">> {LINES[4]}", f">>deu<< {LINES[4]}", f">>{LINES[4]}<< a"):
+        names["translate"](line)
+        given, _ = names[model].calls[-1]
+        cut = given[0][0] if to == "ctranslate2" else [names["read"][i] for i in given[1]["source"][0][:-1]]
         expected = source.pieces(source.encode([line])[0])
         assert [piece if piece in source.listed else "<unk>" for piece in cut] == expected
-    capsys.readouterr()
-    run_card(out, f"{TAG} {LINES[4]}", monkeypatch)
-    config = SearchConfig(beam={"ctranslate2": 4, "onnx": 1}[to], length_penalty=0.0)
-    (whole,) = Translator(imported).translate([f"{TAG} {LINES[4]}"], config)
-    shown = capsys.readouterr().out.strip()
-    assert shown == (str([whole.text]) if to == "ctranslate2" else whole.text)
+    line = f"{TAG} {LINES[4]}"
+    (whole,) = Translator(imported).translate([line], SearchConfig(beam={"ctranslate2": 4, "onnx": 1}[to]))
+    assert names["translate"](line) == whole.text
+
+
+def test_the_program_is_compared_with_dragoman(tmp_path: Path) -> None:
+    loaded = small_model()
+    out = write_export(loaded, "ctranslate2", tmp_path / "out")
+    readme = (out / "README.md").read_text()
+    assert compare_program(readme, out, loaded, LINES[:8]).endswith("prints for 8 of 8 of them.")
+    wrong = readme.replace("target.decode(best(result))", "target.decode(best(result)) + '!'")
+    assert compare_program(wrong, out, loaded, LINES[:8]).endswith("prints for 0 of 8 of them.")
+    with pytest.raises(DragomanError, match=r"the program of the card fails \(NameError: name 'best' is not defined\)"):
+        compare_program(readme.replace("def best", "def worst"), out, loaded, LINES[:8])
