@@ -36,6 +36,7 @@ from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 
 _LINES_AT_ONCE = 2000
+_SHOWN = 12  # unknown characters
 
 
 def translate(config: TranslateConfig) -> int:
@@ -56,6 +57,7 @@ def translate(config: TranslateConfig) -> int:
         with naming(name):
             translations = translator.translate(lines, config, line_counter(report, done), done + 1)
         say_truncated(name, translations, done + 1)
+        say_unknown(name, translator, lines, done + 1)
         candidates = [translation.candidates for translation in translations]
         for number, text in enumerate(_formatted(translator, lines, candidates, done, config), start=done + 1):
             print(text)
@@ -78,6 +80,14 @@ def say_truncated(name: str, translations: Sequence[Translation], first_line: in
         if translation.left_out:
             rest = f"{translation.left_out:,} of its characters are not translated (--long split translates all)"
             say(f"{name}, line {number:,}: too long for the model; {rest}")
+
+
+def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
+    """Name the lines with characters of which the model has learned next to nothing: another script, markup, emoji."""
+    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(lines), start=first_line):
+        if unknown:
+            shown = " ".join(unknown[:_SHOWN]) + " …" * (len(unknown) > _SHOWN)
+            say(f"{name}, line {number:,}: check the translation, because the training text hardly had {shown}")
 
 
 def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:
@@ -189,7 +199,7 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
 
 def score(config: ScoreConfig) -> int:
     """Print log-probability, score and number of subwords for each pair; returns the exit code."""
-    translator = Translator.load(config.folder, choose_device(config.device))
+    translator = Translator.load(config.folder, choose_device(config.device), autocast=False)
     direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0

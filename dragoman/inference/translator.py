@@ -24,7 +24,7 @@ from dragoman.inference.results import PairScore, Part, Translation, join_transl
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.device import choose_device
+from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.languages import has_spaces
 from dragoman.text.subwords import Vocabulary
 
@@ -62,18 +62,19 @@ class Translator:
     def load(
         cls,
         folder: Path | str,
-        device: torch.device | str = "cpu",
+        device: torch.device | str = "auto",
         engine: EngineName = "auto",
-        autocast: bool = False,
-        workers: int = 1,
+        autocast: bool | None = None,
+        workers: int = 0,
     ) -> Translator:
-        """Load a model folder, or one that was exported for CTranslate2.
+        """Load a model folder, or one that was exported for CTranslate2; the defaults are those of `translate`.
 
         Args:
             folder: the folder.
             device: where to compute; auto takes a GPU if there is one.
             engine: torch or ctranslate2; auto picks it from the folder type.
-            autocast: compute matrix products in bf16; an exported model computes as it was stored.
+            autocast: compute matrix products in bf16; None: where it is faster. An exported model computes as it was
+                stored. With bf16, one or two lines in a hundred depend on what is translated beside them.
             workers: processes, or threads of an exported model, as above; 0: as many as PyTorch has threads.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
@@ -84,6 +85,7 @@ class Translator:
             translator._set_up(exported, vocabulary, direction, Workers(exported.search))
             return translator
         workers = workers or torch.get_num_threads()
+        autocast = use_bf16("auto", device) if autocast is None else autocast
         return cls(ModelFolder.load(folder), device, autocast, workers if device.type == "cpu" else 1)
 
     @property

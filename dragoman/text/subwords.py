@@ -27,6 +27,7 @@ VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST
 """Every file that a vocabulary can have; none has all of them."""
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """The spelling of the subwords with the ids 0 to 3."""
+_SPELT = re.compile("<unk>|<0x..>$")
 _FIRST_LEARNED = len(SPECIALS) + 256  # after the bytes
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
@@ -89,6 +90,18 @@ class SubwordModel:
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of subwords; UNK if there is no such subword."""
         return [self._places.get(piece, UNK) for piece in pieces]
+
+    def unknown_characters(self, lines: Sequence[str]) -> list[str]:
+        """The characters of each line that the model spells in bytes, or not at all, in order and without repeats."""
+        found = []
+        for line, ids in zip(lines, self.encode(lines), strict=True):
+            if any(map(_SPELT.match, self.pieces(ids))):
+                characters = [character for character in dict.fromkeys(line) if not character.isspace()]
+                alone = zip(characters, self.encode(characters), strict=True)
+                found.append("".join(c for c, own in alone if any(map(_SPELT.match, self.pieces(own)))))
+            else:
+                found.append("")
+        return found
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""

@@ -170,7 +170,7 @@ def test_long_lines_are_split_and_lines_stay_in_order(tmp_path: Path, model: Pat
     (tmp_path / "text").write_text(f"a cat\n\n{LONG}\na dog\n")
     result = run("translate", model, tmp_path / "text", "--beam", 2, "--device", "cpu", "--precision", "fp32")
     expected = small_translator().translate(["a cat", "", LONG, "a dog"], SearchConfig(beam=2))
-    assert result == Result(0, "".join(f"{translation.text}\n" for translation in expected), "")
+    assert (result.code, result.out) == (0, "".join(f"{translation.text}\n" for translation in expected))
     assert len(expected[2].parts) >= 3
 
 
@@ -186,6 +186,14 @@ def test_what_is_cut_off_is_said_with_the_line_and_shown_in_json(
     assert f"text, line 4: too long for the model; {left_out} of its characters are not translated" in result.err
     assert all("left_out" not in one for one in objects[:3])
     assert objects[3]["source_tokens"] == LONG[:-left_out].split()
+
+
+def test_a_line_with_characters_that_are_new_to_the_model_gets_a_warning(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "text").write_text("the cat\nthe {cat}\nthe dog\n")
+    result = run("translate", model, tmp_path / "text", "--device", "cpu")
+    warning = "text, line 2: check the translation, because the training text hardly had { }\n"
+    assert result.err.endswith(warning) and result.err.count("check the translation") == 1
+    assert result.out.count("\n") == 3
 
 
 def test_a_long_line_is_an_error_only_where_that_is_wished(tmp_path: Path, model: Path) -> None:

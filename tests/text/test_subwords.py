@@ -87,6 +87,15 @@ def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> Non
     assert all(EOS < i < len(model) for i in ids)
 
 
+@pytest.mark.parametrize("listed", [False, True])
+def test_characters_of_which_nothing_was_learned_are_named(model: SubwordModel, listed: bool) -> None:
+    if listed:  # with ids of its own, as Marian's, and without the bytes
+        pieces = [piece for piece in model.listed if not piece.startswith("<0x")]
+        model = ListedModel(model.serialized, listed=[*pieces[:4], *reversed(pieces[4:])])
+    lines = ["The cat sleeps.", "", "<b>The {cat}</b> sees Катя {twice} 👍"]
+    assert model.unknown_characters(lines) == ["", "", "<>{}/Катя👍"]
+
+
 def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
     (ids,) = model.encode([ENGLISH[0]])
     assert model.decode([[BOS, *ids, EOS, PAD, PAD], []]) == [ENGLISH[0], ""]
