@@ -49,8 +49,8 @@ def run_the_card(python: Path, folder: Path, line: str, before: str = "") -> str
     return done.stdout
 
 
-def exported(folder: Path, to: str) -> Path:
-    small_model().save(folder / "model")
+def exported(folder: Path, to: str, joint: bool = True) -> Path:
+    small_model(joint).save(folder / "model")
     out = folder / to
     assert main(["export", str(folder / "model"), "--to", to, "--out", str(out), "--sentences", "3"]) == 0
     return out
@@ -75,10 +75,11 @@ def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:
-    out = exported(tmp_path, "argos")
     python = environment(tmp_path / "env", "argostranslate>=1.10")
-    (expected,) = Translator(small_model()).translate(LINES[6:7])
-    assert run_the_card(python, out, LINES[6], ALONE).strip() == expected.text
-    sentences = ["The dog sees it.", "A bird sings!"]
-    both, *each = (run_the_card(python, out, text, ALONE) for text in (" ".join(sentences), *sentences))
-    assert both.split() == " ".join(each).split()
+    for joint in (True, False):
+        out = exported(tmp_path / f"joint-{joint}", "argos", joint)
+        (expected,) = Translator(small_model(joint)).translate(LINES[6:7])
+        assert run_the_card(python, out, LINES[6], ALONE).strip() == expected.text
+        sentences = ["The dog sees it.", "A bird sings!"]
+        both, *each = (run_the_card(python, out, text, ALONE) for text in (" ".join(sentences), *sentences))
+        assert both.split() == " ".join(each).split()

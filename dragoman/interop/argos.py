@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import DragomanError
 from dragoman.interop.sentence_ends import build_splitter
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import JOINT_FILE
@@ -31,9 +30,7 @@ class Package:
 
 
 def plan_package(loaded: ModelFolder, version: str, file: str = "") -> Package:
-    """The package of a model with a joint vocabulary; its file has Argos's own name unless another one is given."""
-    if not loaded.vocabulary.joint:
-        raise DragomanError("an Argos package needs one subword model for both languages: use --to ctranslate2")
+    """The package of a model; its file has Argos's own name unless another one is given."""
     source, target = _argos_code(loaded.direction.source), _argos_code(loaded.direction.target)
     name = f"translate-{source}_{target}-{version.replace('.', '_')}"
     return Package(name, file or f"{name}{PACKAGE_SUFFIX}", version, source, target)
@@ -56,7 +53,8 @@ def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Pa
     with zipfile.ZipFile(folder / package.file, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(f"{package.name}/metadata.json", json.dumps(metadata, indent=2) + "\n")  # ASCII: any encoding
         file.writestr(f"{package.name}/README.md", readme)
-        file.writestr(f"{package.name}/{JOINT_FILE}", loaded.vocabulary.source.serialized)
+        # Argos reads and joins subwords with one model; to join them, it need not know them.
+        file.writestr(f"{package.name}/{JOINT_FILE}", subwords.serialized)
         file.writestr(f"{package.name}/minisbd/{package.source}.onnx", splitter)
         for path in sorted(model.iterdir()):
             if path.name in ("config.json", "model.bin") or path.name.endswith("_vocabulary.json"):

@@ -192,7 +192,8 @@ def test_a_line_with_characters_that_are_new_to_the_model_gets_a_warning(tmp_pat
     (tmp_path / "text").write_text("the cat\nthe {cat}\nthe dog\n")
     result = run("translate", model, tmp_path / "text", "--device", "cpu")
     warning = "text, line 2: check the translation, because the training text hardly had { }\n"
-    assert result.err.endswith(warning) and result.err.count("check the translation") == 1
+    assert result.err.endswith(warning)
+    assert result.err.count("check the translation") == 1
     assert result.out.count("\n") == 3
 
 

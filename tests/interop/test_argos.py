@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sentencepiece
 
 from dragoman.checkpoint import Direction
-from dragoman.config import DragomanError
 from dragoman.interop import argos, ctranslate2
-from tests.small_models import small_model
+from tests.small_models import LINES, small_model
 
 pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[argos]'")
 pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
@@ -56,7 +56,10 @@ def test_languages_are_called_as_argos_calls_them(code: str, named: tuple[str, s
     assert (package.target, argos._english_name(package.target)) == named
 
 
-def test_two_subword_models_are_refused() -> None:
-    loaded = small_model(joint=False)
-    with pytest.raises(DragomanError, match=r"one subword model for both languages: use --to ctranslate2$"):
-        argos.plan_package(loaded, "1.0")
+def test_the_model_of_the_source_joins_subwords_of_the_target_that_it_does_not_know() -> None:
+    vocabulary = small_model(joint=False).vocabulary
+    reader = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.source.serialized)
+    lines = [line[::-1] for line in LINES]
+    pieces = [vocabulary.target.pieces(ids) for ids in vocabulary.target.encode(lines)]
+    assert any(piece not in vocabulary.source.listed for found in pieces for piece in found)
+    assert [reader.decode_pieces(found).replace("▁", " ").strip() for found in pieces] == lines
