@@ -33,6 +33,8 @@ _LONGEST = 5
 class SentenceEnds(nn.Module):
     """Numbers of characters (B, L) to scores (B, L, 3), of which the greatest is that of 2 where a sentence ends."""
 
+    kinds: Tensor
+
     def __init__(self, kinds: list[int], abbreviations: Iterable[list[int]], has_ordinals: bool) -> None:
         """Take the kind of each character, abbreviations as numbers of characters, and whether "3." is an ordinal."""
         super().__init__()
