@@ -16,7 +16,7 @@ from tools.phrasebook.frames import generate_grammar
 from tools.phrasebook.variations import addressed, as_typed, bare
 
 HELD_OUT = Path(__file__).with_name("held_out.tsv")
-MOST = 24
+MOST = 12
 """How many sentences are made of a line."""
 RECOMBINED = 750
 """How many lines give one of their combinations to validation (a third of them) or testing."""
