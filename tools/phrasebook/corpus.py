@@ -18,6 +18,8 @@ from tools.phrasebook.variations import addressed, as_typed, bare
 HELD_OUT = Path(__file__).with_name("held_out.tsv")
 MOST = 12
 """How many sentences are made of a line."""
+PLAIN, SHORT = 3, 8
+"""How often a line without alternatives is varied, which gives it weight: any, and one of at most five words."""
 RECOMBINED = 750
 """How many lines give one of their combinations to validation (a third of them) or testing."""
 TYPED = 0.15
@@ -60,7 +62,8 @@ def _hand_written(rng: random.Random) -> tuple[list[Pair], list[Pair]]:
         if place in held:
             last = sentences.pop()
             recombined.append((last.english, last.french))
-        train += [pair for sentence in sentences for pair in _variations(sentence, rng)]
+        times = 1 if len(sentences) > 1 else SHORT if len(line.english.split()) <= 5 else PLAIN
+        train += [pair for sentence in sentences * times for pair in _variations(sentence, rng)]
     rng.shuffle(recombined)
     return train, recombined
 
