@@ -19,6 +19,8 @@ SHOWN = {
     "Where is the station, please, madam?": "Où est la gare, s'il vous plaît, madame ?",
     "Where are the toilets?": "Où sont les toilettes ?",
     "I don't understand.": "Je ne comprends pas.",
+    "What's the weather like in Paris today?": "Quel temps fait-il à Paris aujourd'hui ?",
+    "We have been married for twelve years.": "Nous sommes mariés depuis douze ans.",
 }
 """What the demo, the README and the documents show, with the translations that readers expect."""
 FINISHED = Path(os.environ.get("DRAGOMAN_DEMO", "none")).resolve()
@@ -35,8 +37,8 @@ def test_the_demo_learns_to_translate_what_it_has_never_seen(
     assert demo(DemoConfig(out=str(tmp_path))) == 0
     output = capsys.readouterr().out
     recombined, everyday = map(float, re.findall(r"^BLEU ([\d.]+) on", output, re.M))
-    assert recombined >= 50.0  # slow machines make fewer steps in four minutes
-    assert everyday >= 40.0
+    assert recombined >= 60.0  # slow machines make fewer steps in the same time
+    assert everyday >= 50.0
     translator = Translator.load(tmp_path / "en-fr")
     assert [found.text for found in translator.translate(list(SHOWN))] == list(SHOWN.values())
     metrics = (tmp_path / "en-fr" / "metrics.jsonl").read_bytes()
