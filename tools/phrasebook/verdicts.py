@@ -24,7 +24,7 @@ def read_table(path: Path) -> list[list[str]]:
 
 def main(models: list[str]) -> None:
     """Count and list for each model folder."""
-    expected = {english: french for english, french in read_table(HERE / "held_out.tsv")}
+    expected = {line[0]: line[1] for line in read_table(HERE / "held_out.tsv")}
     verdicts = {(english, french): verdict for english, french, verdict in read_table(HERE / "verdicts.tsv")}
     verdicts |= dict.fromkeys(expected.items(), "yes")
     for model in models:
