@@ -57,8 +57,8 @@ def disturb(share: float) -> dict[str, dict[str, Any]]:
                         faults.disturb(name, kind, number, lasting, wanted, monkeypatch)
                     except AssertionError as error:
                         wrong.append(f"{kind} {number}{' and on' * lasting}: {error}"[:1000])
-        results[name] = {**tried, **({"wrong": wrong} if wrong else {})}
-        print(f"{name}: {results[name]}", flush=True)
+        results[name] = {"tried": tried.total(), **({"wrong": wrong} if wrong else {})}
+        print(f"{name}: {dict(tried)} {wrong or ''}", flush=True)
     return results
 
 

@@ -124,7 +124,7 @@ ISSUES: dict[str, Issue] = {
     "language of the other side": _language("The text seems to be untranslated. Check these lines"),
     "third language": _language("The text seems to be in neither language. Check these lines"),
     "sides swapped": _language("Source and target are swapped. Swap them back", unit="pairs"),
-    "text the wrong way round": _error("Swap --source and --target, or the files", unit="pairs"),
+    "text the wrong way round": _error("Swap the files or columns, or --source and --target", unit="pairs"),
     "unexpected language": _warning("Check that file and language code belong together"),
     "unexpected script": _warning("Name the script in the code, such as sr-Latn, or check the file"),
 }

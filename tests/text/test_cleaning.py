@@ -122,7 +122,7 @@ def test_errors_and_warnings_are_reported_and_notes_are_not(check: Check, config
     warnings = f"NUL (1,234 lines of the training text), {bell} (1 line of the training text)"
     assert lines[1:] == [
         "warning: text the wrong way round in the training text (7 pairs): Both sides. "
-        "Swap --source and --target, or the files.",
+        "Swap the files or columns, or --source and --target.",
         f"found in the text: {warnings}; see {where}",
     ]
 
