@@ -76,7 +76,7 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     model = folder / "model" if package else folder
     model.mkdir(exist_ok=True)
     parity = _prove(loaded, _EXPORTS[config.to](loaded, model, config.quantization), sample)
-    example = sample.sources[0]
+    example = sample.sources[0] if sample.references else "…"
     readme = card(loaded, config.to, config.quantization, parity, package, example)
     if package:
         argos.write_package(package, loaded, model, folder, readme)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import jinja2
@@ -26,14 +27,10 @@ _TEMPLATES = jinja2.Environment(
     keep_trailing_newline=True,
     autoescape=False,  # Markdown and Python
 )
-_TEMPLATES.filters["json"] = json.dumps
+_TEMPLATES.filters["json"] = partial(json.dumps, ensure_ascii=False)
 
 
-_LOOP = """
-import json, sys
-for text in json.load(sys.stdin):
-    print(json.dumps(translate(text)))
-"""
+_LOOP = "\nimport json, sys\nfor text in json.load(sys.stdin):\n    print(json.dumps(translate(text)))\n"
 
 
 def card(

@@ -1,0 +1,69 @@
+"""The commands that lead from a model to Argos Translate and LibreTranslate, as the page prints them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.small_models import small_model
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "libretranslate.md"
+pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_commands_lead_to_a_server_that_translates_offline(tmp_path: Path) -> None:
+    package, argos, libre, request, newer = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.S)
+    small_model().save(tmp_path / "models" / "en-fr")
+    binaries = tmp_path / "bin"
+    binaries.mkdir()
+    (binaries / "dragoman").write_text(f'#!/bin/sh\nexec {sys.executable} -m dragoman "$@" --sentences 3\n')
+    (binaries / "dragoman").chmod(0o755)
+    places = {f"XDG_{kind}_HOME": str(tmp_path / ".local" / kind.lower()) for kind in ("CONFIG", "CACHE")}
+    path = os.pathsep.join([str(binaries), os.environ["PATH"]])
+    root = str(PAGE.parents[1])
+    environment = os.environ | places | {"HOME": str(tmp_path), "PATH": path, "PYTHONPATH": root}
+    environment |= {"XDG_DATA_HOME": str(tmp_path / ".local" / "share")}
+
+    def shell(commands: str) -> str:
+        # the small model's languages are en and ne
+        typed = commands.replace("en_fr", "en_ne").replace(" fr ", " ne ").replace("=fr", "=ne")
+        done = subprocess.run(
+            ["bash", "-ec", typed], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    shell(package)
+    assert shell(argos).strip()
+    install, _, serve = libre.rstrip().rpartition("\n")
+    shell(install)
+    server = subprocess.Popen(
+        serve.replace("en,fr", "en,ne").split(), cwd=tmp_path, env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(60):
+            if (
+                subprocess.run(["curl", "-s", "-o", os.devnull, "localhost:5000/languages"], check=False).returncode
+                == 0
+            ):
+                break
+            time.sleep(1)
+        assert "translatedText" in shell(request)
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait()
+    shell(newer)
+    packages = tmp_path / ".local" / "share" / "argos-translate" / "packages"
+    assert [path.name for path in packages.iterdir()] == ["translate-en_ne-1_1"]
