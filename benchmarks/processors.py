@@ -74,7 +74,7 @@ class ExactLength:
 
     length: int
 
-    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         """Rule out the end, or all but the end, in place; logits (N, V), tokens so far (N, T)."""
         if tokens.size(1) < self.length:
             logits[:, EOS] = -float("inf")

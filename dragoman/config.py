@@ -177,6 +177,9 @@ class TextConfig(Settings):
     """Leave out training pairs with a side of more subwords."""
     subword_dropout: Rate = 0.0
     """BPE-dropout (Provilkov et al., 2020), for small texts: probability of skipping a merge in training; 0 is off."""
+    placeholders: Rate = 0.05
+    """Share of training pairs to repeat with symbols for placeholders ({name}, %s, tags, addresses, emoji), so that
+    translations keep them; 0 is off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -257,9 +260,6 @@ class SearchConfig(Settings):
     """Size of a batch: sentences × beam × longest source."""
     sentences: Literal["split", "keep"] = "split"
     """split: translate the sentences of a line one by one. keep: take a line as one sentence."""
-    long: Literal["split", "truncate", "error"] = "split"
-    """split: translate sentences longer than any in training in parts. truncate, error: cut those longer than the
-    model's max_length and say so, or stop."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -72,7 +72,7 @@ def write_text(prefix: Path, count: int, seed: int = 1) -> Path:
 TINY = ["--preset", "tiny", "--model.d_model", "16", "--model.d_ff", "32", "--model.num_heads", "2"]
 TINY += ["--model.num_encoder_layers", "1", "--model.num_decoder_layers", "1", "--text.vocab_size", "330"]
 TINY += ["--device", "cpu", "--precision", "fp32", "--validation.max_lines", "2", "--optimizer.batch_tokens", "200"]
-TINY += ["--model.max_length", "64", "--text.max_length", "60"]
+TINY += ["--model.max_length", "64", "--text.max_length", "60", "--text.placeholders", "0"]
 
 SHORT = ["--device", "cpu", "--beam", "2", "--max_length", "3"]
 """A search of no time."""

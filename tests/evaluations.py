@@ -9,7 +9,7 @@ from dragoman.checkpoint import TEXT_FACT
 from dragoman.evaluation.scores import all_scores
 
 LINES = [f"The {a} {b} sees a {c}." for a in ("big", "old") for b in ("cat", "dog", "man") for c in ("bird", "fish")]
-NUMBERS = {"beam": 5, "length_penalty": 1.0, "max_length": 50, "min_length": 0, "long": "split", "precision": "fp32"}
+NUMBERS = {"beam": 5, "length_penalty": 1.0, "max_length": 50, "min_length": 0, "precision": "fp32"}
 
 
 def evaluation(seed: int = 1, share: float = 0.2, lines: list[str] | None = None, **changes: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.fuzz.running import command, fresh_folder
 # fmt: off
 TINY = [
     "--device", "cpu", "--precision", "fp32", "--text.vocab-size", "300", "--text.max-length", "40",
+    "--text.placeholders", "0",
     "--model.d-model", "16", "--model.d-ff", "16", "--model.num-heads", "2", "--model.num-encoder-layers", "1",
     "--model.num-decoder-layers", "1", "--model.max-length", "64", "--optimizer.batch-tokens", "200",
     "--validation.max-lines", "4",

@@ -39,13 +39,15 @@ def kinds(
 
 
 @functools.cache
-def _vocabulary(joint: bool) -> Vocabulary:
-    return Vocabulary.learn((LINES, TARGETS), TextConfig(vocab_size=330, vocabulary="joint" if joint else "separate"))
+def _vocabulary(joint: bool, symbols: bool = False) -> Vocabulary:
+    kind = "joint" if joint else "separate"
+    config = TextConfig(vocab_size=330, vocabulary=kind, placeholders=0.1 if symbols else 0.0)
+    return Vocabulary.learn((LINES, TARGETS), config)
 
 
-def small_model(joint: bool = True, **settings: Any) -> ModelFolder:
-    """A model folder, always a fresh one; settings are those of ModelConfig."""
-    vocabulary = _vocabulary(joint)
+def small_model(joint: bool = True, symbols: bool = False, **settings: Any) -> ModelFolder:
+    """A model folder, always a fresh one; symbols are those for placeholders; settings those of ModelConfig."""
+    vocabulary = _vocabulary(joint, symbols)
     sizes = {"d_model": 32, "d_ff": 64, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2}
     config = ModelConfig(
         **{**sizes, "max_length": 64, "dropout": 0.0, "share_embeddings": joint, **settings},
@@ -53,13 +55,13 @@ def small_model(joint: bool = True, **settings: Any) -> ModelFolder:
         target_vocab_size=len(vocabulary.target),
     )
     model = Transformer(config).eval()
-    model.load_state_dict(_learnt(config, joint))
+    model.load_state_dict(_learnt(config, joint, symbols))
     return ModelFolder(model, vocabulary, Direction("en", "ne", {"longest_training_side": 30}))
 
 
 @functools.cache
-def _learnt(config: ModelConfig, joint: bool) -> dict[str, torch.Tensor]:
-    vocabulary = _vocabulary(joint)
+def _learnt(config: ModelConfig, joint: bool, symbols: bool) -> dict[str, torch.Tensor]:
+    vocabulary = _vocabulary(joint, symbols)
     source, output = (
         torch.from_numpy(pad_right([[*ids, EOS] for ids in side.encode(lines)], 64))
         for side, lines in ((vocabulary.source, LINES), (vocabulary.target, TARGETS))

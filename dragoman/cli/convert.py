@@ -21,6 +21,7 @@ from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
 from dragoman.runtime.console import command, say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
+from dragoman.text import placeholders
 
 _EXPORTS: dict[str, Callable[[ModelFolder, Path, str], Backend]] = {
     "argos": ctranslate2.export,
@@ -82,6 +83,8 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
         argos.write_package(package, loaded, model, folder, readme)
         shutil.rmtree(model)
     else:
+        if loaded.vocabulary.has_symbols:
+            shutil.copy(placeholders.__file__, folder)
         say("running the program of the card on the same sentences")
         same = compare_program(readme, folder, loaded, sample.sources)
         say(f"  {same}")

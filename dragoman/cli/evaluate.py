@@ -9,7 +9,7 @@ from pathlib import Path
 from dragoman.checkpoint import REPORT_FILE, RUN_FILE
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.parsing import read_yaml
-from dragoman.cli.translate import line_counter, naming, open_translator, say_truncated
+from dragoman.cli.translate import line_counter, naming, open_translator, say_lost
 from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
@@ -38,7 +38,7 @@ def evaluate(config: EvaluateConfig) -> int:
     with naming(name):
         progress = line_counter(NowAndThen(say), 0, len(pairs))
         found = translator.translate([source for source, _ in pairs], config, progress)
-    say_truncated(name, found, 1)
+    say_lost(name, found, 1)
     translations, references = [translation.text for translation in found], [target for _, target in pairs]
     if config.tokenized and looks_raw(references):
         say(f"{name}: does not look tokenised; its BLEU compares with nothing published")

@@ -30,7 +30,7 @@ VERBS = {
         options.InspectConfig,
         "dragoman.cli.inspect",
         ("folder", "sentence"),
-        ("n_best", "batch_tokens", "long", "engine", "workers"),
+        ("n_best", "batch_tokens", "engine", "workers"),
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),

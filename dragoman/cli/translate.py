@@ -56,7 +56,7 @@ def translate(config: TranslateConfig) -> int:
     for lines in _incoming(config.file):
         with naming(name):
             translations = translator.translate(lines, config, line_counter(report, done), done + 1)
-        say_truncated(name, translations, done + 1)
+        say_lost(name, translations, done + 1)
         say_unknown(name, translator, lines, done + 1)
         candidates = [translation.candidates for translation in translations]
         for number, text in enumerate(_formatted(translator, lines, candidates, done, config), start=done + 1):
@@ -74,17 +74,19 @@ def open_translator(config: TranslateConfig | EvaluateConfig) -> Translator:
     return Translator.load(config.folder, device, engine, bf16, config.workers)
 
 
-def say_truncated(name: str, translations: Sequence[Translation], first_line: int) -> None:
-    """Name the lines of which something was not translated."""
+def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:
+    """Name the lines whose placeholders did not all come through."""
     for number, translation in enumerate(translations, start=first_line):
-        if translation.left_out:
-            rest = f"{translation.left_out:,} of its characters are not translated (--long split translates all)"
-            say(f"{name}, line {number:,}: too long for the model; {rest}")
+        if translation.lost:
+            say(
+                f"{name}, line {number:,}: the translation should have exactly one {' and one '.join(translation.lost)}"
+            )
 
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
-    """Name the lines with characters of which the model has learned next to nothing: another script, markup, emoji."""
-    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(lines), start=first_line):
+    """Name the lines with characters that the training text hardly had, such as those of another script."""
+    masked = [translator.source.mask(line)[0] for line in lines]
+    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(masked), start=first_line):
         if unknown:
             shown = " ".join(unknown[:_SHOWN]) + " …" * (len(unknown) > _SHOWN)
             say(f"{name}, line {number:,}: check the translation, because the training text hardly had {shown}")
@@ -187,8 +189,8 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
     values: dict[str, Any] = {key: getattr(candidate, key) for key in ("text", "log_prob", "score")}
     if len(candidate.parts) > 1:
         values["parts"] = len(candidate.parts)
-    if candidate.left_out:
-        values["left_out"] = candidate.left_out
+    if candidate.lost:
+        values["lost"] = candidate.lost
     if alignment:
         values |= {"alignment": alignment.links, "source_tokens": alignment.source, "target_tokens": alignment.target}
     return values

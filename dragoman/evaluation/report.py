@@ -29,7 +29,7 @@ from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import checksum
 from dragoman.text.corpus import Pair
 
-_SEARCH_SETTINGS = ("beam", "length_penalty", "max_length", "min_length", "long")
+_SEARCH_SETTINGS = ("beam", "length_penalty", "max_length", "min_length")
 _FACTS_IN_TABLE = ("training_pairs", TEXT_FACT, "seed", "precision", "kept", "steps", "minutes", RUN_FACT)
 _ENGINE = re.compile(r", (\w+) [^ ,]+, (\w+)")  # library and precision, without versions and devices
 _KEPT = {"scores", "languages", "text", "weights", "settings", "model", "lines"}  # of every evaluation

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dragoman.inference.results import Part
 from dragoman.text.languages import has_spaces
+from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel, Vocabulary
 
 Links = list[tuple[int, int]]
@@ -34,6 +35,12 @@ class Alignment:
     links: Links
     source: list[str]
     target: list[str]
+
+    def with_placeholders(self, placeholders: Sequence[str]) -> Alignment:
+        """The same with placeholders in place of the symbols that stand for them."""
+        return Alignment(
+            self.links, *([restore(one, placeholders)[0] for one in side] for side in (self.source, self.target))
+        )
 
     def pharaoh(self) -> str:
         """The links in Pharaoh's format: "0-0 1-2", source before target."""

@@ -35,9 +35,9 @@ class Translation:
     alternatives: list[Translation] = field(default_factory=list)
     """The next best translations, best first, if n_best asks for them."""
     parts: list[Part] = field(default_factory=list)
-    """What was translated if the line was split (its parts) or cut off (what is left); otherwise empty."""
-    left_out: int = 0
-    """Characters of the line that were cut off and not translated."""
+    """What was translated if the line was split; otherwise empty."""
+    lost: list[str] = field(default_factory=list)
+    """Placeholders of the line that the translation does not have exactly once."""
 
     @property
     def candidates(self) -> list[Translation]:
@@ -76,7 +76,7 @@ def join_translations(found: Sequence[tuple[Segment, list[Translation]]], spaced
                 score=sum((part.score for part in chosen), 0.0),
                 subwords=[subword for part in chosen for subword in part.subwords],
                 parts=[Part(s.source, found.subwords) for s, found in zip(segments, chosen, strict=True) if s.source],
-                left_out=sum(segment.left_out for segment in segments),
+                lost=[placeholder for part in chosen for placeholder in part.lost],
             )
         )
     return replace(joined[0], alternatives=joined[1:])

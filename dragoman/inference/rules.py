@@ -1,6 +1,6 @@
 """What a hypothesis may contain, how long it may be, and how its length counts in its score.
 
-Shapes: N hypotheses, T tokens so far, V vocabulary.
+Shapes: B sentences, N hypotheses, T tokens so far, V vocabulary.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, SearchConfig
 
-Rule = Callable[[Tensor, Tensor], Tensor]
-"""(logits (N, V), tokens so far (N, T)) -> logits (N, V), with -inf where a token may not follow; may change its input.
+Rule = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
+"""(logits (N, V), tokens so far (N, T), sentences (B)) -> logits (N, V), with -inf where a token may not follow; may
+change its input. The sentences are places in the batch; each has the N / B hypotheses that stand side by side.
 
 The remaining tokens are not normalised again: a hypothesis keeps the probability that the model gave it.
 """
@@ -33,7 +35,7 @@ class Forbid:
 
     tokens: Sequence[int]
 
-    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         logits[:, list(self.tokens)] = -float("inf")
         return logits
 
@@ -48,9 +50,36 @@ class MinLength:
 
     length: int
 
-    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         if tokens.size(1) < self.length:
             logits[:, EOS] = -float("inf")
+        return logits
+
+
+@dataclass(frozen=True)
+class Once:
+    """Write the first symbols, as many as each sentence needs, once each and no others.
+
+    Where a translation would end without one, the symbol takes the place of the end, and its probability. A translation
+    that reaches its limit (in tokens, the end not counted) ends all the same.
+    """
+
+    symbols: Sequence[int]
+    needed: Sequence[int]
+    limits: Sequence[int]
+
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
+        symbols, needed, limits = (
+            torch.tensor(x, device=logits.device) for x in (self.symbols, self.needed, self.limits)
+        )
+        rows = torch.tensor(sentences, device=logits.device).repeat_interleave(len(logits) // len(sentences))
+        written = (tokens[:, :, None] == symbols).any(dim=1)  # (N, number of symbols)
+        missing = (torch.arange(len(symbols), device=logits.device) < needed[rows, None]) & ~written
+        logits[:, symbols] = logits[:, symbols].masked_fill(~missing, -float("inf"))
+        due = (missing.any(dim=1) & (tokens.size(1) < limits[rows])).nonzero().squeeze(1)
+        first = symbols[missing[due].int().argmax(dim=1)]
+        logits[due, first] = torch.maximum(logits[due, first], logits[due, EOS])
+        logits[due, EOS] = -float("inf")
         return logits
 
 

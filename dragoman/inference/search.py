@@ -89,7 +89,7 @@ def search(
     while beam.sentences:
         logits, totals = step(last, state)
         for rule in rules:
-            logits = rule(logits, beam.tokens)
+            logits = rule(logits, beam.tokens, beam.sentences)
         scores, parents, tokens = _best_continuations(beam, logits, totals, 2 * config.beam)
         ends = (tokens == EOS) & (scores > _IMPOSSIBLE)
         _finish(beam, finished, scores, parents, ends[:, : config.beam], config.length_penalty)

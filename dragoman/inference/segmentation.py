@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,8 @@ from operator import itemgetter
 
 import sentencex
 
-from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.config import EOS, DragomanError
+from dragoman.text.placeholders import mask
 from dragoman.text.subwords import SubwordModel
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -45,7 +45,6 @@ class Segment:
     line: int  # its index
     ids: list[int]  # source ids, ending with EOS
     source: str = ""  # text of a part; empty for a whole line
-    left_out: int = 0  # characters at the end of the line that are not translated
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,12 @@ class LineEncoder:
     """Most subwords that the model takes, the end included."""
     language: str
     """Its code, for the rules by which text is split into sentences."""
+    masks: bool = False
+    """Whether placeholders become symbols, as in sources."""
+
+    def mask(self, line: str) -> tuple[str, list[str]]:
+        """A source line with symbols in place of its placeholders, if the model has them, and these placeholders."""
+        return mask(line) if self.masks and self.subwords.has_symbols else (line, [])
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
@@ -67,44 +72,38 @@ class LineEncoder:
                 raise DragomanError(f"{name} has {len(ids):,} subwords, but {most}: split it into sentences")
         return found
 
-    def segments(self, lines: Sequence[str], config: SearchConfig, longest: int, first_line: int) -> Iterator[Segment]:
-        """What to translate of each line that is not empty, in order, as config.sentences and config.long say.
+    def segments(self, lines: Sequence[str], longest: int, first_line: int, split: bool = True) -> Iterator[Segment]:
+        """What to translate of each line that is not empty, in order: its sentences, or if not split, all as one.
 
-        longest is the limit for "split" of long sentences. Messages count lines from first_line.
+        Sentences of more than longest subwords are cut into parts. Messages count lines from first_line.
         """
-        limit = longest if config.long == "split" else self.max_length
         pieces = []
         for i, line in enumerate(lines):
             tag, text = self.subwords.split_tag(line.strip())
-            sentences = split_sentences(text, self.language) if config.sentences == "split" else [text]
+            sentences = split_sentences(text, self.language) if split else [text]
             pieces += [(i, tag, text, sentence) for sentence in sentences]
         all_ids = self._encode([tag + sentence.strip() for _, tag, _, sentence in pieces])
         for (i, tag, text, sentence), ids in zip(pieces, all_ids, strict=True):
-            if len(ids) > limit:
-                yield from self._parts(i, tag, sentence, config.long, limit, f"source line {first_line + i:,}")
+            if len(ids) > longest:
+                yield from self._parts(i, tag, sentence, longest - bool(tag), f"source line {first_line + i:,}")
             elif len(ids) > 1 + bool(tag):
                 yield Segment(i, ids, "" if sentence == text else tag + sentence)
 
-    def _parts(self, place: int, tag: str, text: str, long: str, limit: int, name: str) -> Iterator[Segment]:
-        """The parts of a long text, or its beginning alone; a tag is put before each part."""
-        limit -= bool(tag)
-        if long == "split":
-            sentences = split_sentences(text, self.language)
-            sources = [part for one in sentences for part in split_sentence(one, limit, self._count)]
-        else:
-            sources = [text if long == "error" else longest_prefix(text, limit, self._count)]
-        left_out = len(text) - sum(map(len, sources))
+    def _parts(self, place: int, tag: str, text: str, limit: int, name: str) -> Iterator[Segment]:
+        """The parts of a long text; a tag is put before each part."""
+        sentences = split_sentences(text, self.language)
+        sources = [part for one in sentences for part in split_sentence(one, limit, self._count)]
         encoded = self.encode([tag + source.strip() for source in sources], [name] * len(sources))
         for source, ids in zip(sources, encoded, strict=True):
             if len(ids) > 1 + bool(tag):
-                yield Segment(place, ids, tag + source, left_out)
+                yield Segment(place, ids, tag + source)
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         # Hardly any training sentence begins with a tab or a no-break space: a model may make anything of one.
-        return [[*ids, EOS] for ids in self.subwords.encode([line.strip() for line in lines])]
+        return [[*ids, EOS] for ids in self.subwords.encode([self.mask(line.strip())[0] for line in lines])]
 
     def _count(self, texts: Sequence[str]) -> list[int]:
-        return [len(ids) + 1 for ids in self.subwords.encode(texts)]
+        return [len(ids) for ids in self._encode(texts)]
 
 
 def split_sentences(text: str, language: str) -> list[str]:
@@ -158,16 +157,6 @@ def _packed(parts: Sequence[str], sizes: Sequence[int], limit: int, count: Count
     for _, group in groupby(zip(groups, parts, sizes, strict=True), key=itemgetter(0)):
         _, some, their_sizes = zip(*group, strict=True)
         yield from _packed(some, their_sizes, limit, count)
-
-
-def longest_prefix(line: str, limit: int, count: Count) -> str:
-    """As much of the beginning of a line as has at most limit subwords: whole words if the first one fits."""
-    for cuts in (_after_spaces, _between_letters):
-        places = [*cuts(line), len(line)]
-        fitting = bisect_left(places, limit + 1, key=lambda place: count([line[:place]])[0])
-        if fitting:
-            return line[: places[fitting - 1]]
-    return ""
 
 
 def _after(pattern: re.Pattern[str], text: str) -> Iterator[int]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -21,11 +21,13 @@ from dragoman.inference.batching import Workers, in_batches, log_probs_in_batche
 from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
 from dragoman.inference.engine import Engine
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
+from dragoman.inference.rules import Once, Rule, length_limits
 from dragoman.inference.search import Hypothesis
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.languages import has_spaces
+from dragoman.text.placeholders import SYMBOLS, mask_target, restore
 from dragoman.text.subwords import Vocabulary
 
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
@@ -55,7 +57,7 @@ class Translator:
     ) -> None:
         self.engine, self.vocabulary, self.direction, self._searchers = engine, vocabulary, direction, searchers
         self.config, self.workers = engine.config, searchers.count
-        self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source)
+        self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, masks=True)
         self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
 
     @classmethod
@@ -124,20 +126,19 @@ class Translator:
         """Translate raw lines; the result has one translation for each line, in order.
 
         The sentences of a line are translated one by one, and their translations joined with the spaces that stood
-        between the sentences; config.sentences "keep" takes each line as one sentence. config.long says what happens to
-        long sentences. "split", the default, cuts one of more than longest_source subwords into parts. "truncate"
-        leaves out the end of one of more subwords than the model takes (max_length), and left_out of the translation
-        says how much. "error" refuses it. These two leave sentences whole that are only longer than any in training.
+        between the sentences; config.sentences "keep" takes each line as one sentence. Sentences of more than
+        longest_source subwords are cut into parts. Placeholders such as {name} are kept; `lost` names those that
+        were not.
 
         progress is called with the number of lines finished since the last call; messages count from first_line.
 
         Raises:
-            DragomanError: a line is longer than the model takes and config.long is "error", or does not fit in memory.
+            DragomanError: a character of a line has more subwords than the model takes, or memory runs out.
         """
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
-        segments = list(self.source.segments(lines, config, self.longest_source, first_line))
+        segments = list(self.source.segments(lines, self.longest_source, first_line, config.sentences == "split"))
         waiting = Counter(segment.line for segment in segments)
 
         def count(batch: list[int]) -> None:
@@ -147,7 +148,7 @@ class Translator:
 
         found = in_batches(
             self._searchers,
-            lambda batch: ([segments[i].ids for i in batch], config),
+            lambda batch: self._arguments([segments[i].ids for i in batch], config),
             [len(segment.ids) for segment in segments],
             self.engine.batch_tokens(config),
             count,
@@ -155,16 +156,34 @@ class Translator:
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, hypotheses in zip(segments, found, strict=True):
-            candidates = [Translation(next(texts), one.log_prob, one.score, one.tokens) for one in hypotheses]
+            _, placeholders = self.source.mask(segment.source or lines[segment.line])
+            restored = [(one, *restore(next(texts), placeholders)) for one in hypotheses]
+            candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
         spaced = has_spaces(self.direction.target)
         return [join_translations(of_line, spaced, config.n_best) for of_line in of_lines]
+
+    def _arguments(self, sources: list[list[int]], config: SearchConfig) -> tuple[Any, ...]:
+        return sources, config, *self.rules(sources, config)
+
+    def rules(self, sources: list[list[int]], config: SearchConfig) -> tuple[Rule, ...]:
+        """The rule that keeps placeholders, if these sources (ids) have any; an exported model takes no rules."""
+        if not (self.vocabulary.has_symbols and isinstance(self.engine, Engine)):
+            return ()
+        marks, symbols = (side.ids(SYMBOLS) for side in (self.vocabulary.source, self.vocabulary.target))
+        needed = [len({*marks}.intersection(ids)) for ids in sources]
+        limits = length_limits(sources, config, self.config.max_length)
+        return (Once(symbols, needed, limits),) if any(needed) else ()
+
+    def masked_target(self, source: str, target: str) -> str:
+        """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
+        return mask_target(target, self.source.mask(source)[1])
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
         numbers = range(first_line, first_line + len(pairs))
         sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
-        targets = self.target.encode([target for _, target in pairs], [f"target line {n:,}" for n in numbers])
+        targets = self.target.encode(list(starmap(self.masked_target, pairs)), [f"target line {n:,}" for n in numbers])
         log_probs = log_probs_in_batches(self.engine.score, sources, targets)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
@@ -189,7 +208,10 @@ class Translator:
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         found = [Translation(one) if isinstance(one, str) else one for one in translations]
         given = self.target.encode(
-            ["" if one.subwords or one.parts else one.text for one in found],
+            [
+                "" if one.subwords or one.parts else self.masked_target(source, one.text)
+                for source, one in zip(sources, found, strict=True)
+            ],
             [f"target line {n:,}" for n in range(1, len(found) + 1)],
         )
         parts_of = [
@@ -212,7 +234,9 @@ class Translator:
         def compute(batch: list[int]) -> list[Alignment]:
             maps = engine.attention([sources[i] for i in batch], [targets[i] for i in batch])
             return [
-                align_sentences(weights, sources[i], targets[i], self.vocabulary, units)
+                align_sentences(weights, sources[i], targets[i], self.vocabulary, units).with_placeholders(
+                    self.source.mask(parts[i].source)[1]
+                )
                 for weights, i in zip(maps[f"decoder.{layer}.cross_attention"].cpu(), batch, strict=True)
             ]
 

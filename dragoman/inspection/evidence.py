@@ -21,6 +21,7 @@ from dragoman.inference.search import Hypothesis
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
 from dragoman.model.attention import AttentionMaps
+from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel
 
 _LIKELIEST = 6  # subwords named at each step
@@ -48,15 +49,15 @@ def inspect(
     (source,) = translator.source.encode([sentence], ["the sentence"])
     if len(source) == 1:
         raise DragomanError("the sentence is empty: there is nothing to inspect")
-    recorder = BeamRecorder()
-    hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder)[0]
+    recorder, rules = BeamRecorder(), translator.rules([source], config)
+    hypotheses = engine.search([source], replace(config, n_best=config.beam), recorder, *rules)[0]
     ended = [[*hypothesis.tokens, EOS] for hypothesis in hypotheses]
-    texts = subwords.decode([hypothesis.tokens for hypothesis in hypotheses])
+    texts = _texts(translator, sentence, [hypothesis.tokens for hypothesis in hypotheses])
     # A text can be cut into subwords in several ways: if the search found it, it is looked at as the search found it.
     if translation is None or translation in texts:
         target = ended[0 if translation is None else texts.index(translation)]
     else:
-        (target,) = translator.target.encode([translation], ["the translation"])
+        (target,) = translator.target.encode([translator.masked_target(sentence, translation)], ["the translation"])
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
     log_probs = log_probs_in_batches(exact.score, [source] * len(ended), ended)
@@ -72,8 +73,15 @@ def inspect(
         ],
         chosen=ended.index(target) if target in ended else -1,
         tree=beam_tree(recorder, hypotheses, subwords),
+        target=_texts(translator, sentence, [target[:-1]])[0],
         **_forced_pass(translator, exact, source, target, config.length_penalty, layer),
     )
+
+
+def _texts(translator: Translator, sentence: str, translations: list[list[int]]) -> list[str]:
+    """Translations of a sentence as text, with its placeholders."""
+    placeholders = translator.source.mask(sentence)[1]
+    return [restore(text, placeholders)[0] for text in translator.vocabulary.target.decode(translations)]
 
 
 def _forced_pass(
@@ -93,7 +101,6 @@ def _forced_pass(
     source_words, source_texts = split_into_words(source, vocabulary.source, unit_of(direction.source))
     target_words, target_texts = split_into_words(target, vocabulary.target, unit_of(direction.target))
     return {
-        "target": vocabulary.target.decode([target[:-1]])[0],
         "source_pieces": vocabulary.source.pieces(source),
         "inputs": vocabulary.target.pieces([BOS, *target[:-1]]),
         "outputs": vocabulary.target.pieces(target),
@@ -117,7 +124,7 @@ class BeamRecorder:
         """Of every hypothesis seen, by its tokens; parents before children."""
         self._before: dict[tuple[int, ...], Tensor] = {}
 
-    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         """Look at the hypotheses (N, T) and what may follow them (N, V); returns the logits as they are."""
         open_now = [tuple(row) for row in tokens.tolist()]
         for hypothesis in open_now:

@@ -56,6 +56,7 @@ def card(
         parity=parity,
         package=package,
         files=loaded.vocabulary.files(),
+        symbols=loaded.vocabulary.has_symbols,
         example=example,
         same=same,
     )

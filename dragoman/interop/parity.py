@@ -275,7 +275,7 @@ class _ClosestCall:
         self._beam = beam
         self._scores: dict[tuple[int, ...], Tensor] = {}
 
-    def __call__(self, logits: Tensor, tokens: Tensor) -> Tensor:
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         """Look at the hypotheses (N, T) and what may follow them (N, V); returns the logits as they are."""
         hypotheses = [tuple(row) for row in tokens.tolist()]
         before = [self._scores[h[:-1]][h[-1]] if h else torch.zeros(()) for h in hypotheses]

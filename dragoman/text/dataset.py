@@ -11,7 +11,7 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from dragoman.config import EOS, DragomanError
 from dragoman.runtime.files import not_saved
 from dragoman.text.corpus import Pair
+from dragoman.text.planting import Planter, mask_pair
 from dragoman.text.subwords import Vocabulary
 
+IdPair = tuple[list[int], list[int]]
 _CHUNK = 20_000  # pairs encoded at a time
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
 
@@ -41,13 +43,16 @@ class StoreReport:
     """SHA-256 of the text of all pairs that came, kept or not."""
     cleaned: dict[str, int] = field(default_factory=dict)
     """Pairs that cleaning took out before, by reason."""
+    planted: int = 0
+    """Pairs that repeat others with symbols for placeholders in them; not among `pairs`."""
 
     def describe(self) -> str:
         """One line for people."""
         reasons = {"with an empty side": self.empty, "too long": self.too_long} | self.cleaned
         removed = [f"{number:,} {reason}" for reason, number in reasons.items() if number]
         left_out = f"; left out {', '.join(removed)}" if removed else ""
-        return f"{self.pairs:,} pairs, {self.source_tokens:,} → {self.target_tokens:,} subwords{left_out}"
+        planted = f" and {self.planted:,} copies with placeholders" if self.planted else ""
+        return f"{self.pairs:,} pairs{planted}, {self.source_tokens:,} → {self.target_tokens:,} subwords{left_out}"
 
 
 class TokenStore:
@@ -69,7 +74,7 @@ class TokenStore:
         self.source_lengths, self.target_lengths = (np.diff(ends, prepend=0) for ends in self._ends)
 
     def __len__(self) -> int:
-        return self.report.pairs
+        return len(self._ends[0])
 
     def source(self, index: int) -> NDArray[np.integer]:
         """Ids of one source sentence, EOS included."""
@@ -97,11 +102,12 @@ def build_store(
     progress: Callable[[int], None] = lambda read: None,
     cleaned: dict[str, int] | None = None,
     name: str = "the text",
+    plant: Planter | None = None,
 ) -> TokenStore:
     """Encode pairs into a new store; the folder appears only when it is complete, in place of an older one.
 
     Pairs with a side of more than max_length subwords are left out. The report repeats `cleaned`, how many pairs were
-    taken out before, by reason. The name stands in the error if no pair is left.
+    taken out before, by reason. The name stands in the error if no pair is left. plant makes copies with placeholders.
     """
     size = max(len(vocabulary.source), len(vocabulary.target))
     dtype: np.dtype[np.integer] = np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
@@ -109,7 +115,7 @@ def build_store(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress)
+        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress, plant)
         if not report.pairs:
             reasons = f"{report.empty:,} have an empty side and {report.too_long:,} more than {max_length} subwords"
             raise DragomanError(f"{name}: no sentence pair is left: {reasons}")
@@ -132,25 +138,26 @@ def _write_pairs(
     dtype: np.dtype[np.integer],
     max_length: int,
     progress: Callable[[int], None],
+    plant: Planter | None,
 ) -> StoreReport:
     digest = hashlib.sha256()
     tokens = {"source": 0, "target": 0}
-    read = kept = empty = too_long = 0
+    read = kept = empty = too_long = planted = 0
     iterator = iter(pairs)
     while chunk := list(islice(iterator, _CHUNK)):
         read += len(chunk)
         digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
         full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-        sources = vocabulary.source.encode([source for source, _ in full])
-        targets = vocabulary.target.encode([target for _, target in full])
-        # Some characters are encoded as nothing.
-        encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
-        fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
-        empty += len(chunk) - len(encoded)
-        too_long += len(encoded) - len(fitting)
-        kept += len(fitting)
+        if vocabulary.has_symbols:
+            full = [mask_pair(pair) for pair in full]
+        own, unfit = _encode(full, vocabulary, max_length)
+        copies, _ = _encode([copy for pair in full if plant and (copy := plant(pair))], vocabulary, max_length)
+        empty += len(chunk) - len(own) - unfit
+        too_long += unfit
+        kept += len(own)
+        planted += len(copies)
         for number, side in enumerate(tokens):
-            sentences = [[*pair[number], EOS] for pair in fitting]
+            sentences = [[*pair[number], EOS] for pair in chain(own, copies)]
             ends = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
             tokens[side] += sum(map(len, sentences))
             ids = np.fromiter(chain.from_iterable(sentences), dtype)
@@ -158,7 +165,17 @@ def _write_pairs(
                 with (folder / name).open("ab") as file:
                     file.write(content.tobytes())
         progress(read)
-    return StoreReport(kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest())
+    return StoreReport(kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted)
+
+
+def _encode(pairs: Sequence[Pair], vocabulary: Vocabulary, max_length: int) -> tuple[list[IdPair], int]:
+    """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
+    sources = vocabulary.source.encode([source for source, _ in pairs])
+    targets = vocabulary.target.encode([target for _, target in pairs])
+    # Some characters are encoded as nothing.
+    encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
+    fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
+    return fitting, len(encoded) - len(fitting)
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> tuple[list[Pair], int]:

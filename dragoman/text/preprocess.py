@@ -22,6 +22,7 @@ from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
+from dragoman.text.planting import Planter
 from dragoman.text.subwords import Vocabulary
 
 HELD_OUT_PAIRS, HELD_OUT_SHARE = 1000, 0.05
@@ -147,6 +148,7 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
         lambda read: now_and_then(f"encoded {read:,} of {total:,} pairs"),
         cleaning.reasons,
         name=", ".join(config.train),
+        plant=Planter(sample, config.text.placeholders, config.seed) if vocabulary.has_symbols else None,
     )
     texts = _validation_texts(config)
     valid = read_pairs(texts, config.source, config.target)

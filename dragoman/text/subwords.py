@@ -19,6 +19,7 @@ import sentencepiece
 
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, TextConfig
 from dragoman.runtime.files import write_together
+from dragoman.text.placeholders import SYMBOLS
 
 JOINT_FILE = "sentencepiece.model"
 SOURCE_FILE, TARGET_FILE = "source.spm", "target.spm"
@@ -28,7 +29,6 @@ VOCABULARY_FILES = (JOINT_FILE, SOURCE_FILE, TARGET_FILE, LIST_FILE, TARGET_LIST
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 """The spelling of the subwords with the ids 0 to 3."""
 _SPELT = re.compile("<unk>|<0x..>$")
-_FIRST_LEARNED = len(SPECIALS) + 256  # after the bytes
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
 _TAG = re.compile(r">>[^<>\s]+<<")
@@ -67,7 +67,13 @@ class SubwordModel:
     @property
     def merges(self) -> bool:
         """Whether subwords can be sampled: in BPE models with ids of their own, whose scores number the merges."""
-        return self.listed is self._own and self._processor.get_score(len(self) - 1) == _FIRST_LEARNED + 1 - len(self)
+        not_learned = len(SPECIALS) + 256 + self.has_symbols * len(SYMBOLS)
+        return self.listed is self._own and self._processor.get_score(len(self) - 1) == not_learned + 1 - len(self)
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether the symbols that stand for placeholders are subwords."""
+        return self.has_own_ids and SYMBOLS[-1] in self._places
 
     def sample(self, lines: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
         """The ids of each line if merges are left out with this probability (Provilkov et al., 2020), by a seed."""
@@ -159,6 +165,7 @@ def _learn(sample: Sequence[str], config: TextConfig, size: int) -> SubwordModel
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
+            user_defined_symbols=list(SYMBOLS) if config.placeholders else [],
             max_sentence_length=16_384,
             max_sentencepiece_length=16,
             num_threads=_LEARNING_THREADS,
@@ -185,6 +192,11 @@ class Vocabulary:
     def joint(self) -> bool:
         """Whether both languages share one model."""
         return self.source is self.target
+
+    @property
+    def has_symbols(self) -> bool:
+        """Whether both models have the symbols that stand for placeholders."""
+        return self.source.has_symbols and self.target.has_symbols
 
     def files(self) -> dict[str, bytes]:
         """The names and contents of the files in which a model folder keeps this vocabulary."""

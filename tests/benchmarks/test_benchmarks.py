@@ -160,7 +160,9 @@ def settings(folder: Path, **changes: object) -> Settings:
 def plain_model(tmp_path: Path) -> tuple[Translator, Path]:
     """A random model as its folder, and as export makes it for the peers."""
     pairs = sentences(40)
-    vocabulary = Vocabulary.learn(([s for s, _ in pairs], [t for _, t in pairs]), TextConfig(vocab_size=300))
+    vocabulary = Vocabulary.learn(
+        ([s for s, _ in pairs], [t for _, t in pairs]), TextConfig(vocab_size=300, placeholders=0.0)
+    )
     assert len(vocabulary.source) == CONFIG.source_vocab_size
     folder = ModelFolder(random_model(), vocabulary, Direction("en", "de"))
     folder.save(tmp_path / "model")

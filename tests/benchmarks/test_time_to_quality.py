@@ -83,7 +83,7 @@ def small_config(data: Path, out: Path, steps: int) -> TrainConfig:
         precision="fp32",
         log_every=1,
         model=SMALL,
-        text=TextConfig(vocab_size=300, max_length=60),
+        text=TextConfig(vocab_size=300, max_length=60, placeholders=0.0),
         optimizer=OptimizerConfig(schedule="linear", peak_lr=2e-3, warmup_steps=4, batch_tokens=600),
     )
 

@@ -27,7 +27,7 @@ def small_translator(max_length: int = 14) -> Translator:
     """A translator with random weights."""
     torch.manual_seed(3)
     english, french = ["the cat sees a dog."] * 9, ["le chat voit un chien."] * 9
-    vocabulary = Vocabulary.learn((english, french), TextConfig(vocab_size=320))
+    vocabulary = Vocabulary.learn((english, french), TextConfig(placeholders=0.0, vocab_size=320))
     shape = ModelConfig(
         d_model=16,
         d_ff=16,

@@ -37,7 +37,7 @@ SMALL: dict[str, Any] = {
         "max_steps": 6,
         "precision": "fp32",
         "model": {"d_model": 16, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1, "num_heads": 2},
-        "text": {"vocab_size": 320},
+        "text": {"vocab_size": 320, "placeholders": 0.0},
         "validation": {"every": 3},
     },
     "evaluate": {"test": ["valid"], "beam": 2, "tokenized": False},

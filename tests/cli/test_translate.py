@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -174,20 +173,6 @@ def test_long_lines_are_split_and_lines_stay_in_order(tmp_path: Path, model: Pat
     assert len(expected[2].parts) >= 3
 
 
-def test_what_is_cut_off_is_said_with_the_line_and_shown_in_json(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 2)
-    (tmp_path / "text").write_text(f"a cat\na\nb\n{LONG}\n")
-    options = ["--sentences", "keep", "--long", "truncate", "--format", "json", "--alignments", "--device", "cpu"]
-    result = run("translate", model, tmp_path / "text", *options)
-    objects = [json.loads(line) for line in result.out.splitlines()]
-    left_out = objects[3]["left_out"]
-    assert f"text, line 4: too long for the model; {left_out} of its characters are not translated" in result.err
-    assert all("left_out" not in one for one in objects[:3])
-    assert objects[3]["source_tokens"] == LONG[:-left_out].split()
-
-
 def test_a_line_with_characters_that_are_new_to_the_model_gets_a_warning(tmp_path: Path, model: Path) -> None:
     (tmp_path / "text").write_text("the cat\nthe {cat}\nthe dog\n")
     result = run("translate", model, tmp_path / "text", "--device", "cpu")
@@ -195,14 +180,6 @@ def test_a_line_with_characters_that_are_new_to_the_model_gets_a_warning(tmp_pat
     assert result.err.endswith(warning)
     assert result.err.count("check the translation") == 1
     assert result.out.count("\n") == 3
-
-
-def test_a_long_line_is_an_error_only_where_that_is_wished(tmp_path: Path, model: Path) -> None:
-    (tmp_path / "text").write_text(f"a cat\n{LONG}\n")
-    message = complaint(
-        1, "translate", model, tmp_path / "text", "--sentences", "keep", "--long", "error", "--device", "cpu"
-    )
-    assert re.search(r"text: source line 2 has \d+ subwords, but .* at most 14 subwords", message)
 
 
 # ---- reading

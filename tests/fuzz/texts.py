@@ -150,8 +150,8 @@ def train(draw: Draw, folder: Path) -> str:
 SEARCH = st.lists(
     st.sampled_from([
         ["--beam", "1"], ["--beam", "2"], ["--beam", "30"], ["--n-best", "2"], ["--alignments"],
-        ["--alignments=subwords"], ["--format", "json"], ["--format", "moses"], ["--long", "truncate"],
-        ["--long", "error"], ["--min-length", "2"], ["--length-penalty", "0"], ["--batch-tokens", "1"],
+        ["--alignments=subwords"], ["--format", "json"], ["--format", "moses"],
+        ["--min-length", "2"], ["--length-penalty", "0"], ["--batch-tokens", "1"],
     ]),
     max_size=3,
     unique_by=lambda option: option[0],
@@ -169,7 +169,7 @@ def translate(draw: Draw, folder: Path) -> str:
     piped = path.suffix != ".gz" and draw(st.booleans())
     source = [] if piped else [path]
     outcome = command("translate", model_folder(), *source, "--max-length", "3", *options, stdin=data if piped else b"")
-    if refused(outcome, path.name, "stdin", "n_best", "beam", talks="truncate" in options):
+    if refused(outcome, path.name, "stdin", "n_best", "beam"):
         return "refused"
     number = len(list(decode_lines(gzip.open(path) if path.suffix == ".gz" else path.open("rb"), "")))  # noqa: SIM115
     written = outcome.out.split("\n")
@@ -189,7 +189,7 @@ def score(draw: Draw, folder: Path) -> str:
     count = reads([text.text], ("en", "de"))
     verb = draw(st.sampled_from(["score", "evaluate"]))
     report = folder / "scores.json"
-    options = ["--max-length", 3, "--json", report, *draw(st.sampled_from([[], ["--long", "error"]]))]
+    options = ["--max-length", 3, "--json", report]
     outcome = command(verb, model_folder(), "--test", text.text, *(options if verb == "evaluate" else []))
     assert_nothing_half_written(folder)
     if refused(outcome, *text.names, talks=True):

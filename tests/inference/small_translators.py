@@ -21,7 +21,9 @@ def build(joint: bool = True, norm: str = "post", max_length: int = 64) -> Trans
     """A translator with random weights, sharp enough to prefer some words."""
     torch.manual_seed(3)
     kind = "joint" if joint else "separate"
-    vocabulary = Vocabulary.learn((LINES, [line[::-1] for line in LINES]), TextConfig(vocab_size=310, vocabulary=kind))
+    vocabulary = Vocabulary.learn(
+        (LINES, [line[::-1] for line in LINES]), TextConfig(placeholders=0.0, vocab_size=310, vocabulary=kind)
+    )
     config = ModelConfig(
         d_model=32,
         d_ff=64,

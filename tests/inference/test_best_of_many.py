@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor
@@ -117,7 +119,7 @@ class Fixed:
 def forcing(*allowed: list[int]) -> Rule:
     """A rule that leaves but these tokens at the first places."""
 
-    def rule(log_probs: Tensor, tokens: Tensor) -> Tensor:
+    def rule(log_probs: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         if tokens.size(1) >= len(allowed):
             return log_probs
         forced = torch.full_like(log_probs, NEVER)

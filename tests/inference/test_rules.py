@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.config import BOS, EOS, PAD, UNK
-from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, length_penalty
+from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once, length_penalty
 
 NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
 
@@ -18,17 +18,29 @@ def test_length_penalty_is_wu_et_al_equation_14() -> None:
 def test_forbidden_tokens_become_impossible_and_the_others_keep_their_probability() -> None:
     log_probs = torch.randn(2, 6)
     before = log_probs.clone()
-    after = Forbid((1, 4))(log_probs, NO_TOKENS)
+    after = Forbid((1, 4))(log_probs, NO_TOKENS, [0, 1])
     assert after[:, [1, 4]].eq(-float("inf")).all()
     assert torch.equal(after[:, [0, 2, 3, 5]], before[:, [0, 2, 3, 5]])
 
 
 def test_special_symbols_are_never_written_but_the_end_is() -> None:
-    after = NEVER_WRITTEN(torch.zeros(1, 8), NO_TOKENS)
+    after = NEVER_WRITTEN(torch.zeros(1, 8), NO_TOKENS, [0])
     assert [i for i in range(8) if after[0, i] == -float("inf")] == [PAD, UNK, BOS]
 
 
 @pytest.mark.parametrize(("written", "may_end"), [(0, False), (2, False), (3, True), (4, True)])
 def test_min_length_counts_the_tokens_before_the_end(written: int, may_end: bool) -> None:
-    after = MinLength(3)(torch.zeros(1, 8), torch.zeros(1, written, dtype=torch.long))
+    after = MinLength(3)(torch.zeros(1, 8), torch.zeros(1, written, dtype=torch.long), [0])
     assert (after[0, EOS] == 0.0) == may_end
+
+
+def test_symbols_are_written_once_and_before_the_end() -> None:
+    rule = Once(symbols=[4, 5, 6], needed=[2, 0, 2], limits=[9, 9, 1])
+    tokens = torch.tensor([[7], [7], [4], [4], [7], [7]])  # two hypotheses of each sentence
+    logits = torch.zeros(6, 8)
+    logits[:, EOS] = 3.0
+    after = rule(logits, tokens, [1, 0, 2])
+    closed = -float("inf")
+    assert after[0].tolist() == after[1].tolist() == [0, 0, 0, 3, closed, closed, closed, 0]  # needs none
+    assert after[2].tolist() == after[3].tolist() == [0, 0, 0, closed, closed, 3, closed, 0]  # has the first of two
+    assert after[4].tolist() == after[5].tolist() == [0, 0, 0, 3, 0, 0, closed, 0]  # has reached its limit

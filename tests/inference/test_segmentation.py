@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
-from dragoman.inference.segmentation import longest_prefix, split_sentence, split_sentences
+from dragoman.inference.segmentation import split_sentence, split_sentences
 from dragoman.text.subwords import SubwordModel, learn_subwords
 
 PLAIN = [
@@ -143,22 +143,6 @@ def test_clauses_and_words_are_packed_evenly() -> None:
 def test_letters_keep_their_accents_and_families_stay_together(grapheme: str, limit: int) -> None:
     for piece in split_sentence(grapheme * 40, limit, in_characters):
         assert len(piece) % len(grapheme) == 0
-    prefix = longest_prefix(grapheme * 40, limit, in_characters)
-    assert prefix == grapheme * ((limit - 1) // len(grapheme))
-
-
-@given(TEXTS, st.integers(6, 30))
-def test_a_prefix_fits_and_one_more_word_would_not(in_subwords, line: str, limit: int) -> None:  # type: ignore[no-untyped-def]
-    prefix = longest_prefix(line, limit, in_subwords)
-    assert line.startswith(prefix)
-    assert in_subwords([prefix])[0] <= limit
-    assert prefix == line or in_subwords([line])[0] > limit or not line[len(prefix) :].strip()
-
-
-def test_a_prefix_ends_with_a_word() -> None:
-    assert longest_prefix("one two three four", 4, in_words) == "one two three "
-    assert longest_prefix("abcd efgh ijkl", 8, in_characters) == "abcd "
-    assert longest_prefix("abcdefghijkl", 8, in_characters) == "abcdefg"
 
 
 def test_one_character_is_never_cut() -> None:

@@ -52,7 +52,7 @@ def test_long_and_short_lines_keep_their_order_and_short_ones_stay_as_they_are()
         close(translation, translator.translate([line])[0])
     short = [line for line in LINES if len(line) < 20]
     assert translator.translate(short) == build().translate(short)
-    assert not any(t.parts or t.left_out for t in translator.translate(short))
+    assert not any(t.parts for t in translator.translate(short))
 
 
 def test_a_line_is_long_when_it_is_longer_than_what_the_model_takes_or_has_seen() -> None:
@@ -139,41 +139,12 @@ def test_a_word_that_had_to_be_cut_is_one_word_of_the_alignment() -> None:
     assert {target for _, target in alignment.links} == set(range(len(alignment.target)))
 
 
-def test_truncating_leaves_out_the_end_and_says_how_much() -> None:
-    translator = build(max_length=20)
-    line = " ".join(LINES[8:16])
-    config = SearchConfig(sentences="keep", long="truncate", n_best=2)
-    short, cut = translator.translate([LINES[1], line], config)
-    prefix = line[: len(line) - cut.left_out]
-    assert short.left_out == 0 < cut.left_out
-    assert prefix.endswith(" ")
-    sizes = [
-        len(ids) + 1 for ids in translator.vocabulary.source.encode([prefix, prefix + line[len(prefix) :].split()[0]])
-    ]
-    assert sizes[0] <= 20 < sizes[1]  # not one word more would fit
-    (expected,) = translator.translate([prefix], SearchConfig(sentences="keep", n_best=2))
-    assert [c.subwords for c in cut.candidates] == [c.subwords for c in expected.candidates]
-    assert [c.left_out for c in cut.candidates] == [cut.left_out] * 2
-    (alignment,) = translator.align([line], [cut])
-    assert alignment == translator.align([prefix], [expected])[0]
-
-
-def test_only_what_the_model_does_not_take_is_truncated_or_refused() -> None:
-    translator = with_facts(build(max_length=64), longest_training_side=5)
-    whole = build(max_length=64).translate([LINES[8]])
-    for long in ("truncate", "error"):
-        assert translator.translate([LINES[8]], SearchConfig(long=long)) == whole  # type: ignore[arg-type]
-
-
-def test_a_line_of_a_megabyte_is_refused_cut_off_or_split() -> None:
+def test_a_line_of_a_megabyte_is_split_or_refused() -> None:
     translator, huge = build(), "The cat sees a bird. " * 50_000
-    with pytest.raises(DragomanError, match=r"source line 2 has \d\d\d,\d+ subwords, .* at most 64"):
-        translator.translate(["cat", huge], SearchConfig(sentences="keep", long="error"))
     with pytest.raises(DragomanError, match="target line 1 has"):
         translator.score([("cat", huge)])
     with pytest.raises(DragomanError, match=r"the sentence has .* at most 64"):
         inspect(translator, huge)
-    (translation,) = translator.translate([huge], SearchConfig(sentences="keep", long="truncate"))
-    assert huge[: len(huge) - translation.left_out].count(".") < 64
-    parts = list(translator.source.segments([huge], SearchConfig(), 64, 1))
-    assert {part.source.strip() for part in parts} == {"The cat sees a bird."}
+    for split in (True, False):
+        parts = list(translator.source.segments([huge], 64, 1, split))
+        assert {part.source.strip() for part in parts} == {"The cat sees a bird."}

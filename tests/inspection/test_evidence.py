@@ -86,8 +86,8 @@ def test_impossible_hypotheses_are_no_nodes(subwords: SubwordModel) -> None:
     recorder = BeamRecorder()
     log_probs = torch.full((1, SIZE), -math.inf)
     log_probs[0, 260] = 0.0
-    recorder(log_probs, torch.empty(1, 0, dtype=torch.long))
-    recorder(log_probs.repeat(2, 1), torch.tensor([[260], [261]]))
+    recorder(log_probs, torch.empty(1, 0, dtype=torch.long), [0])
+    recorder(log_probs.repeat(2, 1), torch.tensor([[260], [261]]), [0])
     (node,) = beam_tree(recorder, [], subwords)
     assert (node.piece, node.log_prob, node.parent) == (subwords.pieces([260])[0], 0.0, -1)
 

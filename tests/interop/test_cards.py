@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Parity
 from dragoman.model.transformer import Transformer
+from dragoman.text import placeholders
 from tests.small_models import LINES, small_model
 
 PARITY = Parity(
@@ -81,6 +83,7 @@ def write_export(loaded: ModelFolder, to: str, folder: Path) -> Path:
     folder.mkdir()
     {"ctranslate2": ctranslate2, "huggingface": huggingface, "onnx": onnx}[to].write_model(loaded, folder)  # type: ignore[attr-defined]
     (folder / "README.md").write_text(card(loaded, to, "float32", PARITY))
+    shutil.copy(placeholders.__file__, folder)
     return folder
 
 
@@ -89,6 +92,7 @@ def load_card(out: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     names = dict[str, Any]()
     with monkeypatch.context() as patch:
         patch.chdir(out)
+        patch.syspath_prepend(out)
         exec(program((out / "README.md").read_text()).split("\nprint(")[0], names)
     return names
 
@@ -152,6 +156,21 @@ def test_the_program_translates_the_sentences_of_a_text_as_dragoman_does(
     assert [translate(line) for line in LINES[:8]] == [found.text for found in expected]
     sentences = ["The dog.", "The cat.", "The cat"]  # of one length, which is the limit of a batch
     assert translate("  ".join(sentences)) == " ".join(map(translate, sentences))
+
+
+@pytest.mark.parametrize("to", PROGRAMS)
+def test_the_program_masks_placeholders_and_restores_them(
+    to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = small_model(symbols=True)
+    names = load_card(write_export(loaded, to, tmp_path / to), monkeypatch)
+    expected = Translator(loaded).translate(LINES[:4], SearchConfig(beam=1 if to == "onnx" else 4))
+    assert [names["translate"](line) for line in LINES[:4]] == [found.text for found in expected]
+    masked = []
+    names["mask"] = lambda line: masked.append(placeholders.mask(line)) or masked[-1]
+    names["restore"] = lambda text, kept: ("+".join(kept), [])
+    assert names["translate"]("The {a} sees %s. The dog.") == "{a}+%s "
+    assert {line for line, _ in masked} == {"The ⟦1⟧ sees ⟦2⟧.", "The dog."}
 
 
 @pytest.mark.parametrize("to", [PROGRAMS[0], PROGRAMS[2]])

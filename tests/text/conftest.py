@@ -21,7 +21,7 @@ def config(tmp_path: Path) -> TrainConfig:
         train=[write_text(tmp_path / "train", pairs[8:])],
         valid=[write_text(tmp_path / "valid", [*pairs[:8], ("", "leer"), ("empty", " ")])],
         out=str(tmp_path / "out"),
-        text=TextConfig(vocab_size=320),
+        text=TextConfig(placeholders=0.0, vocab_size=320),
     )
 
 

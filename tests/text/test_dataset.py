@@ -115,6 +115,8 @@ class WideSubwords(SubwordModel):
     def __init__(self, size: int) -> None:
         self.size = size
 
+    has_symbols = False
+
     def __len__(self) -> int:
         return self.size
 

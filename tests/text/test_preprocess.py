@@ -53,7 +53,7 @@ def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig
 
 def test_subwords_can_be_learnt_from_a_sample(config: TrainConfig) -> None:
     lines: list[str] = []
-    text = TextConfig(vocab_size=300, sample_lines=40)
+    text = TextConfig(placeholders=0.0, vocab_size=300, sample_lines=40)
     prepared = prepare_text(replace(config, text=text), keep_all, lines.append)
     assert "learning subwords from 20 pairs" in lines
     assert decoded(prepared) == sentences()[8:]
@@ -73,7 +73,11 @@ def test_nothing_is_made_again_unless_something_changed(config: TrainConfig) -> 
 
 @pytest.mark.parametrize(
     "change",
-    [{"text": TextConfig(310)}, {"text": TextConfig(320, max_length=99)}, {"clean": CleaningConfig(ratio=True)}],
+    [
+        {"text": TextConfig(310, placeholders=0.0)},
+        {"text": TextConfig(320, max_length=99, placeholders=0.0)},
+        {"clean": CleaningConfig(ratio=True)},
+    ],
 )
 def test_text_is_prepared_again_when_its_settings_change(change: dict[str, Any], config: TrainConfig) -> None:
     prepare_text(config, keep_all)
@@ -157,7 +161,7 @@ def test_a_begun_run_does_not_get_another_text_unnoticed(config: TrainConfig, tm
     [
         ({"clean": CleaningConfig(copies=True)}, "clean.copies was False and is True"),
         ({"seed": 9}, "seed was 1 and is 9"),
-        ({"text": TextConfig(vocab_size=330)}, "text.vocab_size was 320 and is 330"),
+        ({"text": TextConfig(placeholders=0.0, vocab_size=330)}, "text.vocab_size was 320 and is 330"),
         ({"valid": []}, "the list of files"),
     ],
 )

@@ -18,6 +18,7 @@ from dragoman.checkpoint import ModelFolder, read_weights
 
 SHAPE = ["--model.d-model", "16", "--model.d-ff", "32", "--model.num-heads", "2"]
 SHAPE += ["--model.num-encoder-layers", "1", "--model.num-decoder-layers", "1", "--text.vocab-size", "320"]
+SHAPE += ["--text.placeholders", "0"]
 NO_SHAPE: list[str] = []  # but that of a parent
 QUICK = ["--source", "en", "--target", "xx", "--preset", "base", "--device", "cpu", "--precision", "fp32"]
 QUICK += ["--log-every", "1"]

@@ -59,7 +59,7 @@ def configure(folder: Path, out: str = "run", **changes: Any) -> TrainConfig:
         device="cpu",
         log_every=1,
         model=SHAPE,
-        text=TextConfig(vocab_size=320),
+        text=TextConfig(placeholders=0.0, vocab_size=320),
         optimizer=OptimizerConfig(batch_tokens=200, warmup_steps=4),
         validation=ValidationConfig(every=5, metric="loss", keep_last=2),
     )
