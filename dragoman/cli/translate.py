@@ -34,6 +34,7 @@ from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, command, say
 from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
+from dragoman.text.placeholders import SYMBOL
 
 _LINES_AT_ONCE = 2000
 _SHOWN = 12  # unknown characters
@@ -85,8 +86,8 @@ def say_lost(name: str, translations: Sequence[Translation], first_line: int) ->
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
     """Name the lines with characters that the training text hardly had, such as those of another script."""
-    masked = [translator.source.mask(line)[0] for line in lines]
-    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(masked), start=first_line):
+    plain = [SYMBOL.sub(" ", translator.source.mask(line)[0]) for line in lines]
+    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(plain), start=first_line):
         if unknown:
             shown = " ".join(unknown[:_SHOWN]) + " …" * (len(unknown) > _SHOWN)
             say(f"{name}, line {number:,}: check the translation, because the training text hardly had {shown}")

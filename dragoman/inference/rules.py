@@ -60,8 +60,8 @@ class MinLength:
 class Once:
     """Write the first symbols, as many as each sentence needs, once each and no others.
 
-    Where a translation would end without one, the symbol takes the place of the end, and its probability. A translation
-    that reaches its limit (in tokens, the end not counted) ends all the same.
+    Where a translation would end without one, the symbol takes the place of the end, and its probability. The limits
+    are in tokens, the end not counted.
     """
 
     symbols: Sequence[int]
@@ -76,10 +76,13 @@ class Once:
         written = (tokens[:, :, None] == symbols).any(dim=1)  # (N, number of symbols)
         missing = (torch.arange(len(symbols), device=logits.device) < needed[rows, None]) & ~written
         logits[:, symbols] = logits[:, symbols].masked_fill(~missing, -float("inf"))
-        due = (missing.any(dim=1) & (tokens.size(1) < limits[rows])).nonzero().squeeze(1)
+        count, room = missing.sum(dim=1), limits[rows] - tokens.size(1)
+        due = ((count > 0) & (room > 0)).nonzero().squeeze(1)
         first = symbols[missing[due].int().argmax(dim=1)]
-        logits[due, first] = torch.maximum(logits[due, first], logits[due, EOS])
+        best = torch.maximum(logits[due, first], logits[due, EOS])
         logits[due, EOS] = -float("inf")
+        logits[due[count[due] >= room[due]]] = -float("inf")  # nothing else fits
+        logits[due, first] = best
         return logits
 
 

@@ -35,12 +35,13 @@ def test_min_length_counts_the_tokens_before_the_end(written: int, may_end: bool
 
 
 def test_symbols_are_written_once_and_before_the_end() -> None:
-    rule = Once(symbols=[4, 5, 6], needed=[2, 0, 2], limits=[9, 9, 1])
-    tokens = torch.tensor([[7], [7], [4], [4], [7], [7]])  # two hypotheses of each sentence
-    logits = torch.zeros(6, 8)
+    rule = Once(symbols=[4, 5, 6], needed=[2, 0, 2, 2], limits=[9, 9, 1, 3])
+    tokens = torch.tensor([[7], [7], [4], [4], [7], [7], [7], [7]])  # two hypotheses of each sentence
+    logits = torch.zeros(8, 8)
     logits[:, EOS] = 3.0
-    after = rule(logits, tokens, [1, 0, 2])
+    after = rule(logits, tokens, [1, 0, 2, 3])
     closed = -float("inf")
     assert after[0].tolist() == after[1].tolist() == [0, 0, 0, 3, closed, closed, closed, 0]  # needs none
     assert after[2].tolist() == after[3].tolist() == [0, 0, 0, closed, closed, 3, closed, 0]  # has the first of two
     assert after[4].tolist() == after[5].tolist() == [0, 0, 0, 3, 0, 0, closed, 0]  # has reached its limit
+    assert after[6].tolist() == after[7].tolist() == [closed] * 4 + [3] + [closed] * 3  # has room for both

@@ -13,6 +13,7 @@ from dragoman.inference.results import PairScore, Translation
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from tests.inference.small_translators import LINES, SENTENCES, build, forced, texts, with_facts
+from tests.small_models import small_model
 
 
 def test_lines_come_back_in_order_whatever_the_batches() -> None:
@@ -165,3 +166,33 @@ def test_loading_a_model_imports_neither_training_nor_the_corpus_check() -> None
         "interop",
         "inference",
     }
+
+
+@pytest.mark.parametrize(("beam", "workers"), [(1, 1), (4, 1), (4, 2)])
+def test_placeholders_come_through_whatever_the_model_writes(beam: int, workers: int) -> None:
+    translator = Translator(small_model(symbols=True), workers=workers)
+    lines = [
+        "the {x} sees %s. <b>a dog</b> eats {x}.",
+        LINES[3],
+        "{x}",
+        "",
+        "a cat a@b.org https://x.org/?a=1 likes it",
+    ]
+    expected = [["{x}", "%s", "<b>", "</b>", "{x}"], [], ["{x}"], [], ["a@b.org https://x.org/?a=1"]]
+    config = SearchConfig(beam=beam, batch_tokens=40)
+    for found, placeholders in zip(translator.translate(lines, config), expected, strict=True):
+        assert found.lost == []
+        assert all(found.text.count(one) == placeholders.count(one) for one in placeholders)
+
+
+def test_placeholders_of_given_translations_are_those_of_the_source() -> None:
+    translator = Translator(small_model(symbols=True))
+    source, target = "the {a} sees {b}", "{b} sees the {a}"
+    (found,) = translator.align([source], [target])
+    assert (found.source, found.target) == (source.split(), target.split())
+    ids = translator.vocabulary.target.encode(["⟦2⟧ sees the ⟦1⟧"])[0]
+    expected = translator.engine.score(
+        [[*translator.vocabulary.source.encode(["the ⟦1⟧ sees ⟦2⟧"])[0], EOS]], [[*ids, EOS]]
+    )
+    assert translator.score([(source, target)])[0].log_prob == pytest.approx(expected[0])
+    assert inspect(translator, source, translation=target).target == target
