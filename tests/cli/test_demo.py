@@ -19,7 +19,7 @@ SHOWN = {
     "Where is the station, please, madam?": "Où est la gare, s'il vous plaît, madame ?",
     "Where are the toilets?": "Où sont les toilettes ?",
     "I don't understand.": "Je ne comprends pas.",
-    "What's the weather like in Paris today?": "Quel temps fait-il à Paris aujourd'hui ?",
+    "I'd like to change some money.": "Je voudrais changer de l'argent.",
     "We have been married for twelve years.": "Nous sommes mariés depuis douze ans.",
 }
 """What the demo, the README and the documents show, with the translations that readers expect."""

@@ -192,13 +192,14 @@ def test_the_first_translator_in_the_page_s_own_words(pairs: list[tuple[str, str
         for command in lines[len(split) :]
         if "dragoman " in command
     ]
-    _, echoed, _, three, as_json, scores, _, aligned, _, _ = printed
+    _, echoed, _, three, as_json, kept, scores, _, aligned, _, _ = printed
     assert echoed.count("\n") == 1
     letter = Path("letter.fr").read_text(encoding="utf-8")
     assert letter.count("\n") == 3
     assert letter.split("\n")[1] == ""
     assert [line.partition(" ||| ")[0] for line in three.splitlines()] == [*"000", "1", *"222"]
     assert [set(json.loads(line)) >= {"text", "score"} for line in as_json.splitlines()] == [True] * 3
+    assert [kept.count(one) for one in ("{name}", "<b>", "%d", "</b>")] == [1, 1, 1, 1]
     shapes = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in scores.splitlines()]
     quoted = [re.sub(r"[\d.]+(?=  nrefs)", "#", line) for line in blocks(FIRST, "text")[-1].splitlines()]
     assert shapes == quoted
