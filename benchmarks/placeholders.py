@@ -77,7 +77,6 @@ def main() -> None:
         },
         "sentences with placeholders": len(lines),
         "with each exactly once in the translation": whole,
-        "examples": lines[:8],
     }
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
