@@ -13,10 +13,10 @@ SYMBOLS = tuple(f"⟦{number}⟧" for number in range(1, 10))
 """Subwords that stand for the first, second, … placeholder of a sentence."""
 SYMBOL = re.compile("⟦[1-9]⟧")
 _ONE = r"""
-    \{\{[^{}]*\}\} | \$?\{[^{}\s]*\}                                            # {{ user.name }}, ${name}, {0}
+    \{\{[^{}]*\}\} | \$?\{[^{}\s]*\}  # {{ user.name }}, ${name}, {0}
   | %(?:\(\w+\)|\d+\$)?[-+0\#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfFgGcrs@](?!\w)  # %s, %(name)s, %1$.2f
-  | </?[a-zA-Z][^<>]*> | <!--[^<>]*--> | &(?:[a-zA-Z]+|\#\w+);                     # <b>, </b>, &nbsp;
-  | (?:https?://|www\.)[^\s<>"]*[\w/] | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+            # addresses
+  | </?[a-zA-Z][^<>]*> | <!--[^<>]*--> | &(?:[a-zA-Z]+|\#\w+);  # <b>, </b>, &nbsp;
+  | (?:https?://|www\.)[^\s<>"]*[\w/] | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+  # addresses
   | [\u2600-\u27bf\U0001f000-\U0001faff][\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*
   | ⟦[1-9]⟧
 """
