@@ -51,7 +51,7 @@ TITLES = {
     "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
     "rehearsals": "Estimated time and memory of the paper's recipes",
     "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
-    "text-sizes": "How much text: Tatoeba English–French, 5,000 to 165,000 pairs",
+    "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
     "placeholders": "Placeholders",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
     "alignments-en-fr": "Word alignments from cross-attention, English–French",

@@ -24,7 +24,7 @@ from dragoman.figures import style
 
 RESULT = Path(__file__).parent / "results" / "text-sizes.json"
 PLOT = Path(__file__).parents[1] / "docs" / "figures" / "text-sizes.svg"
-MINUTES = {5_000: 5, 20_000: 10, 60_000: 15, 165_000: 20}
+MINUTES = {5_000: 5, 20_000: 10, 60_000: 15, 164_000: 20}
 SPLIT = "split {data} --source en --target fr --out {out}/text --pairs 1500"
 TRAIN = (
     "train --source en --target fr --train {out}/{pairs}.tsv --valid {out}/text/valid --test {out}/text/test "
