@@ -177,7 +177,7 @@ class TextConfig(Settings):
     """Leave out training pairs with a side of more subwords."""
     subword_dropout: Rate = 0.0
     """BPE-dropout (Provilkov et al., 2020), for small texts: probability of skipping a merge in training; 0 is off."""
-    placeholders: Rate = 0.05
+    placeholders: Rate = 0.02
     """Share of training pairs to repeat with symbols for placeholders ({name}, %s, tags, addresses, emoji), so that
     translations keep them; 0 is off."""
 
