@@ -24,10 +24,10 @@ from typing import Any
 import torch
 from hardware import describe_hardware
 
-from dragoman.checkpoint import EXPORT_FILE, WEIGHTS_FILE, ModelFolder, fingerprint
+from dragoman.checkpoint import ModelFolder, fingerprint
 from dragoman.config import SearchConfig
 from dragoman.evaluation.scores import evaluate
-from dragoman.exported import describe
+from dragoman.folder import EXPORT_FILE, WEIGHTS_FILE, describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
@@ -51,7 +51,7 @@ def to_ctranslate2(quantization: str = "float32") -> Write:
 
     def write(loaded: ModelFolder, folder: Path) -> Backend:
         ctranslate2.write_model(loaded, folder, quantization)
-        (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+        (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
         return ctranslate2.CTranslate2Backend(folder, loaded.model.config, quantization == "float32")
 
     return write

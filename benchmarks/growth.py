@@ -41,8 +41,9 @@ from processors import ExactLength, Work, random_ids, random_model
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import PAD, SearchConfig, TextConfig, model_preset
+from dragoman.folder import Direction
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.inference.search import SearchState, log_sums, search

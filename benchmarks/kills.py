@@ -25,8 +25,9 @@ from typing import Any
 
 from hardware import describe_hardware
 
-from dragoman.checkpoint import CHECKPOINTS, METRICS_FILE, WEIGHTS_FILE, list_checkpoints, read_weights
+from dragoman.checkpoint import read_weights
 from dragoman.datasets.phrasebook import read_phrasebook
+from dragoman.folder import CHECKPOINTS, METRICS_FILE, WEIGHTS_FILE, list_checkpoints
 from dragoman.training.run_state import list_states
 
 RESULT = Path(__file__).parent / "results" / "kills.json"

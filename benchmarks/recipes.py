@@ -19,8 +19,8 @@ from typing import Any
 
 from hardware import describe_hardware
 
-from dragoman.checkpoint import CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT
 from dragoman.evaluation.report import spread
+from dragoman.folder import CHANGES_FACT, RUN_FACT, SETTINGS_FACT, TEXT_FACT
 
 ROOT = Path(__file__).resolve().parents[1]
 _OF_A_RUN = ("training_pairs", "training_text_sha256", "kept", "steps", "minutes", "precision", "seed", "whole_run")

@@ -15,7 +15,7 @@ from PIL import Image
 from selenium import webdriver
 from symbols import ROOT
 
-from dragoman.checkpoint import REPORT_FILE
+from dragoman.folder import REPORT_FILE
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 

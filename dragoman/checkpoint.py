@@ -1,71 +1,34 @@
-"""The model folder, whose files docs/design.md lists, and everything a run saves."""
+"""The model folder with its weights, and the checkpoints of a run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
-import yaml
 from torch import Tensor
 
-from dragoman.config import CHECK_FILE, SETTINGS_OF_ONE_CALL, ConfigError, DragomanError, ModelConfig, TrainConfig
+from dragoman.config import DragomanError, ModelConfig
+from dragoman.folder import (
+    CARD_FILE,
+    CONFIG_FILE,
+    CURVES_FILE,
+    TEXT_FACT,
+    WEIGHTS_FILE,
+    Direction,
+    imported_from,
+    read_description,
+)
 from dragoman.model.transformer import Transformer
-from dragoman.runtime.console import command, table_cell
-from dragoman.runtime.files import make_folder, refuse_to_overwrite, write_atomically, write_together
+from dragoman.runtime.console import table_cell
+from dragoman.runtime.files import make_folder, write_atomically, write_together
 from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
-
-CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, CURVES_FILE = "config.json", "model.safetensors", "README.md", "curves.svg"
-EXPORT_FILE = "dragoman.json"
-"""Marks a folder that was exported for another library."""
-MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
-"""Every file that a model folder can have; none has all of them."""
-CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"
-METRICS_FILE, RUN_FILE, LOCK_FILE, REPORT_FILE = "metrics.jsonl", "train.yaml", ".lock", "report.html"
-RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE, REPORT_FILE, CURVES_FILE)
-RUN_FOLDERS = (CHECKPOINTS, "data", "tensorboard")
-"""With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
-
-# Names of facts about a model.
-AVERAGE_FACT = "average_of"  # the checkpoints that it is the mean of
-TEXT_FACT = "training_text_sha256"
-IMPORTED_FACT = "imported_from"  # the folder of another toolkit's model
-LONGEST_FACT = "longest_training_side"  # subwords of the longest training sentence, `</s>` included
-LONGEST_UNKNOWN = 128  # assumed for it in models from elsewhere: few sentences are longer
-RUN_FACT = "whole_run"  # what its training run took as a whole, with the next three
-SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
-OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
-"""Facts that do not hold for a model made from this one."""
-
-_CODE = re.compile(r"[^\s/\\\"'`]+")
-
-
-@dataclass(frozen=True)
-class Direction:
-    """What a model folder translates, by language codes, and what is known about the model."""
-
-    source: str
-    target: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Training data fingerprint, steps, scores with their signatures, …; JSON values only."""
-
-    def __post_init__(self) -> None:
-        for code in (self.source, self.target):
-            # They go into the names of files and into programs.
-            if not (isinstance(code, str) and code.isprintable() and _CODE.fullmatch(code)):
-                raise ConfigError(f"{code!r} is no language code")
-        if not isinstance(self.facts, dict):
-            raise ConfigError("facts are no mapping")
-        object.__setattr__(self, "facts", with_plain_keys(self.facts))
 
 
 @dataclass
@@ -80,20 +43,7 @@ class ModelFolder:
     def load(folder: Path | str) -> ModelFolder:
         """Read a model folder."""
         folder = Path(folder)
-        settings = _read_config(folder)
-        vocabulary = Vocabulary.load(folder)
-        try:
-            config = ModelConfig(**settings["model"])
-            direction = Direction(settings["source"], settings["target"], settings.get("facts", {}))
-            known = dict(settings.get("checksums") or {})
-        except (KeyError, TypeError, ValueError) as error:
-            raise DragomanError(f"{folder / CONFIG_FILE}: not a usable configuration ({error})") from None
-        for name, content in vocabulary.files().items() if known else ():
-            if known.get(name) != _sha256(content):
-                raise DragomanError(f"{folder / name}: damaged, or of another model; copy the model again")
-        sizes = (len(vocabulary.source), len(vocabulary.target))
-        if sizes != (config.source_vocab_size, config.target_vocab_size):
-            raise DragomanError(f"{folder}: the subword model has {sizes} subwords, {CONFIG_FILE} says otherwise")
+        config, vocabulary, direction = read_description(folder)
         model = build_model(config, read_weights(folder / WEIGHTS_FILE), folder)
         return ModelFolder(model, vocabulary, direction)
 
@@ -171,42 +121,6 @@ def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -
     return model.eval()
 
 
-def with_plain_keys(facts: Any) -> Any:
-    """Facts with keys in snake_case; Dragoman 0.1.0 wrote keys such as "training text (SHA-256)"."""
-    if not isinstance(facts, dict):
-        return facts
-    plain = {name: re.sub(r"\W+", "_", str(name).replace("SHA-256", "sha256")).strip("_") for name in facts}
-    return {plain[name]: with_plain_keys(value) for name, value in facts.items()}
-
-
-def imported_from(facts: Any) -> str:
-    """The folder that a model of these facts, or the one it was fine-tuned from, was imported from; otherwise ""."""
-    while isinstance(facts, dict):
-        if IMPORTED_FACT in facts:
-            return str(facts[IMPORTED_FACT])
-        facts = facts.get("fine_tuned_from")
-    return ""
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG_FILE
-    if not folder.is_dir():
-        raise DragomanError(f"{folder}: no such folder; give the --out of train, or of import")
-    if (folder / EXPORT_FILE).is_file():
-        raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
-    if not path.is_file():
-        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; a run saves its first model when it validates")
-    try:
-        settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        kind = settings["model_type"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration") from None
-    if kind != "dragoman":
-        cure = f"; import it first: {command('import', folder, '--out', 'MODEL')}" if kind == "marian" else ""
-        raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
-    return settings
-
-
 # ---- weights
 
 
@@ -282,78 +196,3 @@ def average_weights(paths: Sequence[Path]) -> dict[str, Tensor]:
         for name, weight in weights.items():
             total[name] += weight
     return {name: (weight / len(paths)).float() for name, weight in total.items()}
-
-
-# ---- the folder of a run
-
-
-def read_records(folder: Path) -> Iterator[dict[str, Any]]:
-    """What a run has recorded in METRICS_FILE, without lines that are none, as a crash may leave one."""
-    path = folder / METRICS_FILE
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-            with suppress(ValueError, TypeError, KeyError, RecursionError):
-                record = dict(json.loads(line))
-                yield record | {"step": int(record["step"])}
-
-
-def checkpoint_path(folder: Path, step: int) -> Path:
-    """Where a run keeps the weights of one step."""
-    return folder / CHECKPOINTS / f"step-{step:08d}.safetensors"
-
-
-def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints that a run keeps, oldest first."""
-    return sorted(p for p in (folder / CHECKPOINTS).glob("step-*.safetensors") if re.fullmatch(r"step-\d+", p.stem))
-
-
-def learned_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints that a run has trained, oldest first, without the model that fine-tuning started from."""
-    return [path for path in list_checkpoints(folder) if path != checkpoint_path(folder, 0)]
-
-
-def refuse_folder_for_run(config: TrainConfig) -> None:
-    """Refuse an output folder with files that a run would write and no run wrote; train.yaml marks those of runs."""
-    folder, names = Path(config.out), {*RUN_FOLDERS, *RUN_FILES}
-    if not config.valid:
-        names |= {f"{HELD_OUT}.{language}" for language in (config.source, config.target)}
-    refuse_to_overwrite(folder, names if _is_of_a_run(folder) else (), names)
-
-
-def refuse_folder_for_average(folder: Path) -> None:
-    """Refuse an output folder in which an average would write over anything except an earlier average."""
-    is_average = False
-    with suppress(DragomanError, TypeError):
-        is_average = AVERAGE_FACT in _read_config(folder).get("facts", {})
-    written = (*MODEL_FILES, RUN_FILE, LOCK_FILE, CHECKPOINTS)
-    refuse_to_overwrite(folder, MODEL_FILES if is_average else (), written)
-
-
-def _is_of_a_run(folder: Path) -> bool:
-    """Whether a folder has the state of a run, or a train.yaml with every single setting, as nobody writes it."""
-    names = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
-    return any((folder / CHECKPOINTS).glob("state-*.pt")) or names <= run_settings(folder).keys()
-
-
-def run_settings(folder: Path) -> dict[str, Any]:
-    """The settings in the train.yaml of a run; empty if there are none that can be read."""
-    try:
-        settings = yaml.safe_load((folder / RUN_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
-        return {}
-    return settings if isinstance(settings, dict) else {}
-
-
-def remove_run(folder: Path, keep: Iterable[Path] = ()) -> None:
-    """Remove what a training run wrote into its folder, or nothing if a file to keep is part of it."""
-    folders = [folder / name for name in RUN_FOLDERS]
-    files = [*folder.glob(f"{HELD_OUT}.*"), *(folder / name for name in RUN_FILES if name != RUN_FILE)]
-    removed = {folder.resolve() / path.name for path in (*folders, *files)}
-    for path in keep:
-        linked, place = path.parent.resolve() / path.name, path.resolve()
-        if not removed.isdisjoint((linked, *linked.parents, place, *place.parents)):
-            raise DragomanError(f"{path}: --restart would remove this text; move it to another folder first")
-    for path in folders:
-        shutil.rmtree(path, ignore_errors=True)
-    for path in (*files, folder / RUN_FILE):
-        path.unlink(missing_ok=True)

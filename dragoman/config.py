@@ -6,6 +6,7 @@ import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 VERSION = "0.2.0"
@@ -57,8 +58,13 @@ class Settings:
     """Base of the dataclasses of settings: raises ConfigError for values that the types of the fields exclude."""
 
     def __post_init__(self) -> None:
-        for name, kind in get_type_hints(type(self), include_extras=True).items():
+        for name, kind in _types(type(self)).items():  # type: ignore[arg-type]
             _require_type(name.rstrip("_"), kind, getattr(self, name))
+
+
+@cache
+def _types(settings: type) -> dict[str, Any]:
+    return get_type_hints(settings, include_extras=True)
 
 
 def _require_type(name: str, kind: Any, value: Any) -> None:
@@ -257,7 +263,7 @@ class SearchConfig(Settings):
     max_length: Positive = 50
     """Most subwords beyond the source's length (§6.1)."""
     batch_tokens: Positive = 8192
-    """Size of a batch: sentences × beam × longest source."""
+    """Size of a batch in PyTorch: sentences × beam × longest source."""
     sentences: Literal["split", "keep"] = "split"
     """split: translate the sentences of a line one by one. keep: take a line as one sentence."""
 

@@ -13,19 +13,7 @@ from pathlib import Path
 import torch
 import yaml
 
-from dragoman.checkpoint import (
-    LONGEST_FACT,
-    LONGEST_UNKNOWN,
-    REPORT_FILE,
-    RUN_FILE,
-    TEXT_FACT,
-    WEIGHTS_FILE,
-    Direction,
-    ModelFolder,
-    refuse_folder_for_run,
-    remove_run,
-    run_settings,
-)
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import (
     PRESETS,
     SETTINGS_OF_ONE_CALL,
@@ -38,6 +26,18 @@ from dragoman.config import (
 )
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
+from dragoman.folder import (
+    LONGEST_FACT,
+    LONGEST_UNKNOWN,
+    REPORT_FILE,
+    RUN_FILE,
+    TEXT_FACT,
+    WEIGHTS_FILE,
+    Direction,
+    refuse_folder_for_run,
+    remove_run,
+    run_settings,
+)
 from dragoman.inference.translator import Translator
 from dragoman.inspection.run_page import write_report
 from dragoman.model.transformer import Transformer

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.config import BOS, EOS, PAD, UNK, ModelConfig, OptimizerConfig, SearchConfig
-from dragoman.inference import rules
+from dragoman.inference import hypotheses as lengths
 from dragoman.inference.search import search
 from dragoman.model import masks
 from dragoman.model.attention import MultiHeadAttention, scaled_dot_product_attention
@@ -1152,7 +1152,7 @@ GREEDY_DECODE = Exercise(
 
 LENGTH_PENALTY = Exercise(
     "length_penalty",
-    rules.length_penalty,
+    lengths.length_penalty,
     lambda: [(1, 0.6), (7, 0.6), (20, 1.0), (13, 0.0)],
     {
         "This is |Y|^α. Wu et al. soften it for short sentences: ((5 + |Y|) / 6)^α.": lambda n, alpha: n**alpha,
@@ -1183,7 +1183,7 @@ def _beam_search(next_log_probs: Function, beam: int, limit: int, alpha: float, 
             return log_prob
         if fault == "mean":
             return log_prob / length
-        penalty = rules.length_penalty(length - (fault == "end not counted"), alpha)
+        penalty = lengths.length_penalty(length - (fault == "end not counted"), alpha)
         return log_prob * penalty if fault == "multiplied" else log_prob / penalty
 
     def continuations(log_prob: float, tokens: list[int], row: list[float]) -> list[tuple[float, list[int]]]:

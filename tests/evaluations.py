@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dragoman.checkpoint import TEXT_FACT
 from dragoman.evaluation.scores import all_scores
+from dragoman.folder import TEXT_FACT
 
 LINES = [f"The {a} {b} sees a {c}." for a in ("big", "old") for b in ("cat", "dog", "man") for c in ("bird", "fish")]
 NUMBERS = {"beam": 5, "length_penalty": 1.0, "max_length": 50, "min_length": 0, "precision": "fp32"}

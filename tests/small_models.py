@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, ModelConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
 from dragoman.text.subwords import Vocabulary

@@ -66,7 +66,7 @@ def learn(folder: Path, train: str, valid: str, steps: int, vocab_size: int) -> 
         validation=ValidationConfig(every=steps, keep_last=1),
     )
     assert run_training(replace(config, model=replace(config.model, dropout=0.0))).reason == "limit"
-    return Translator.load(folder / "model", "cpu", autocast=False)
+    return Translator.load(folder / "model", "cpu", "torch", "fp32")
 
 
 @pytest.mark.timeout(120)
@@ -78,7 +78,7 @@ def test_twenty_real_pairs_are_learned_by_heart(tmp_path: Path) -> None:
         translations = translator.translate(sources, SearchConfig(beam=beam))
         assert [t.text for t in translations] == references
         assert evaluate([t.text for t in translations], references, "fr").bleu == pytest.approx(100.0)
-    again = Translator.load(tmp_path / "model", "cpu", autocast=False).translate(sources)
+    again = Translator.load(tmp_path / "model", "cpu", "torch", "fp32").translate(sources)
     assert again == translator.translate(sources)
     # What translate says of a translation, score says of the pair.
     scored = translator.score(PAIRS)

@@ -33,11 +33,15 @@ def run(*words: object, stdin: bytes = b"") -> str:
 
 
 def assert_close(found: Path, expected: Path) -> None:
-    """Processors differ in the last bits; on the one that wrote these folders the weights are equal bit for bit."""
+    """Processors differ in the last bits; on the one that wrote these folders the weights are equal bit for bit.
+
+    The bias of keys adds the same to all logits of a query, so its gradient is rounding, which Adam makes large.
+    """
     ours, theirs = read_weights(found), read_weights(expected)
     assert ours.keys() == theirs.keys()
     for name, tensor in theirs.items():
-        torch.testing.assert_close(ours[name], tensor, rtol=0, atol=1e-4, msg=name)
+        if not name.endswith("key.bias"):
+            torch.testing.assert_close(ours[name], tensor, rtol=0, atol=1e-4, msg=name)
     if os.environ.get("DRAGOMAN_SAME_MACHINE"):
         assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 

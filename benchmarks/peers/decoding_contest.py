@@ -45,8 +45,8 @@ def competitors(settings: Settings) -> list[Competitor]:
     found = []
     for precision in settings.precisions:
         one = {"precision": precision}
+        found.append(Competitor(f"dragoman {precision}", "dragoman", "peers.dragoman_worker", one))
         if precision != "int8":
-            found.append(Competitor(f"dragoman {precision}", "dragoman", "peers.dragoman_worker", one))
             found.append(Competitor(f"marian {precision}", "marian", "peers.marian", one))
         if precision != "bf16":
             for workers in sorted({1, settings.threads}):

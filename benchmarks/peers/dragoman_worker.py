@@ -10,7 +10,6 @@ import torch
 
 import dragoman
 from dragoman import SearchConfig, Transformer, Translator
-from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, OptimizerConfig, TrainConfig
 from dragoman.runtime.allocator import keep_freed_memory
 from dragoman.text.batches import Batch
@@ -73,10 +72,9 @@ def prepare_training(request: Message) -> MeasuringProducts:
 
 
 def prepare_decoding(request: Message) -> DecodingSession:
-    """Load the model folder."""
-    folder = ModelFolder.load(request["model"])
-    bf16 = request["precision"] == "bf16"
-    translator = Translator(folder, autocast=bf16, workers=request["threads"])  # as the command line does
+    """Load the model folder as the command line does; int8 is what auto takes."""
+    precision = request["precision"].replace("int8", "auto")
+    translator = Translator.load(request["model"], "cpu", precision=precision, workers=request["threads"])
 
     def translate(lines: Sequence[str], beam: int) -> list[str]:
         found = translator.translate(lines, SearchConfig(beam=beam, length_penalty=request["length_penalty"]))

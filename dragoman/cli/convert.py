@@ -1,4 +1,4 @@
-"""The verbs that take models elsewhere and bring them here: export and import."""
+"""The verbs that make a model from a model: export, import and average."""
 
 from __future__ import annotations
 
@@ -8,13 +8,27 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from dragoman.checkpoint import CARD_FILE, CURVES_FILE, EXPORT_FILE, ModelFolder, picture_of_curves
-from dragoman.cli.options import ExportConfig, ImportConfig
+from dragoman.checkpoint import ModelFolder, average_weights, picture_of_curves, put_weights
+from dragoman.cli.options import AverageConfig, ExportConfig, ImportConfig
 from dragoman.config import ConfigError, DragomanError
-from dragoman.exported import PARITY_FILE, describe, files_of_earlier_result, files_of_model
+from dragoman.folder import (
+    AVERAGE_FACT,
+    CARD_FILE,
+    CHECKPOINTS,
+    CURVES_FILE,
+    EXPORT_FILE,
+    OF_ONE_MODEL,
+    PARITY_FILE,
+    RUN_FACT,
+    describe,
+    files_of_earlier_result,
+    files_of_model,
+    learned_checkpoints,
+    refuse_folder_for_average,
+)
 from dragoman.interop import argos, ctranslate2, huggingface, onnx
 from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
@@ -47,7 +61,7 @@ def export_model(config: ExportConfig) -> int:
             _export(loaded, config, Path(folder), package)
             write_atomically(out, Path(folder, out.name).read_bytes())
     else:
-        with _staging(out, files_of_earlier_result(out, loaded, config.to)) as staging:
+        with _staging(out, files_of_earlier_result(out, loaded.direction, loaded.model.config, config.to)) as staging:
             _export(loaded, config, staging, package)
     here = f"\nnext:\n  {command('translate', config.out)}" if config.to == "ctranslate2" else ""
     say(f"exported to {config.out}; its {CARD_FILE} shows how to use it without Dragoman{here}")
@@ -58,12 +72,30 @@ def import_model(config: ImportConfig) -> int:
     """Import a folder; returns the exit code."""
     source, out = Path(config.folder), Path(config.out)
     imported = read_marian(source, config.source, config.target)
-    with _staging(out, files_of_earlier_result(out, imported.loaded)) as folder:
+    with _staging(out, files_of_earlier_result(out, imported.loaded.direction, imported.loaded.model.config)) as folder:
         sample = choose_sample(imported.loaded, source, config.valid, config.sentences)
         backend = huggingface.HuggingFaceBackend(source, imported.rows, imported.absent)
         _write_proof(_prove(imported.loaded, backend, sample), folder)
         imported.loaded.save(folder)
     say(f"imported into {config.out}\nnext:\n  {command('translate', config.out)}")
+    return 0
+
+
+def average(config: AverageConfig) -> int:
+    """Average the last checkpoints of a run into a new model folder; returns the exit code."""
+    folder = Path(config.folder)
+    checkpoints = learned_checkpoints(folder)[-config.last :]
+    if not checkpoints:
+        raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a run that has validated once")
+    refuse_folder_for_average(Path(config.out))
+    loaded = ModelFolder.load(folder)
+    put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
+    names = ", ".join(path.stem for path in checkpoints)
+    known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
+    run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
+    direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
+    replace(loaded, direction=direction).save(Path(config.out))
+    say(f"averaged {names} into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0
 
 
@@ -92,7 +124,8 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
         if (curves := Path(config.folder, CURVES_FILE)).is_file():
             shutil.copy(curves, folder)
     readme += picture_of_curves(folder)
-    (folder / EXPORT_FILE).write_bytes(describe(loaded, config.to, sorted(folder.iterdir())))
+    description = describe(loaded.direction, loaded.model.config, config.to, sorted(folder.iterdir()))
+    (folder / EXPORT_FILE).write_bytes(description)
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")
     _write_proof(parity, folder)
 

@@ -6,14 +6,14 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from dragoman.checkpoint import REPORT_FILE, RUN_FILE
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.parsing import read_yaml
-from dragoman.cli.translate import line_counter, naming, open_translator, say_lost
+from dragoman.cli.translate import line_counter, naming, say_lost
 from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
-from dragoman.exported import files_of_model
+from dragoman.folder import REPORT_FILE, RUN_FILE, files_of_model
+from dragoman.inference.translator import Translator
 from dragoman.inspection.run import Run
 from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
@@ -23,7 +23,7 @@ from dragoman.text.corpus import locate, read_pairs
 
 def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores; returns the exit code."""
-    translator = open_translator(config)
+    translator = Translator.load(config.folder, config.device, config.engine, config.precision, config.workers)
     direction = translator.direction
     corpora = [locate(text, direction.source, direction.target) for text in config.test]
     read = [*(path for corpus in corpora for path in corpus.paths), *files_of_model(Path(config.folder))]
@@ -44,6 +44,7 @@ def evaluate(config: EvaluateConfig) -> int:
         say(f"{name}: does not look tokenised; its BLEU compares with nothing published")
     if not config.tokenized and looks_tokenized(references):
         say(f"{name}: looks tokenised; sacreBLEU expects raw text (--tokenized scores the tokens as they are)")
+    say(f"translated by {translator.engine.computing}")
     scores = all_scores(translations, references, direction.target, config.tokenized)
     result = describe_evaluation(asdict(config), direction, pairs, translations, scores, translator.engine.computing)
     if config.json:

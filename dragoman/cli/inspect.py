@@ -8,13 +8,12 @@ import sys
 from pathlib import Path
 
 from dragoman.cli.options import FiguresConfig, InspectConfig
-from dragoman.exported import files_of_model
 from dragoman.figures.gallery import save_attention, save_gallery
+from dragoman.folder import files_of_model
 from dragoman.inference.translator import Translator
 from dragoman.inspection import evidence
 from dragoman.inspection.terminal import render_text
 from dragoman.runtime.console import say
-from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.runtime.files import make_folder, prepare_reports, write_atomically
 
 _PAGE = "inspection.html"
@@ -26,8 +25,7 @@ def inspect(config: InspectConfig) -> int:
     prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, files_of_model(Path(config.folder)))
     if config.png:
         make_folder(Path(config.png))
-    device = choose_device(config.device)
-    translator = Translator.load(config.folder, device, autocast=use_bf16(config.precision, device))
+    translator = Translator.load(config.folder, config.device, "torch", config.precision)
     inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
     if out:
         write_atomically(Path(out), inspection.to_html().encode())
@@ -46,7 +44,9 @@ def inspect(config: InspectConfig) -> int:
 
 def figures(config: FiguresConfig) -> int:
     """Draw the pictures into a folder; returns the exit code."""
-    inspection = evidence.inspect(Translator.load(config.model), config.sentence) if config.model else None
+    inspection = (
+        evidence.inspect(Translator.load(config.model, engine="torch"), config.sentence) if config.model else None
+    )
     for path in save_gallery(Path(config.out), config.format, config.dpi, inspection):
         say(f"wrote {path}")
     return 0

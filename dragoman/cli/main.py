@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dragoman.cli import options
 from dragoman.cli.parsing import Verb, first_sentence, nearest, parse
 from dragoman.config import VERSION, ConfigError, DragomanError, TrainConfig
+from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import command, say, silence
 
 VERBS = {
@@ -34,7 +35,7 @@ VERBS = {
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),
-    "average": Verb(options.AverageConfig, "dragoman.cli.translate"),
+    "average": Verb(options.AverageConfig, "dragoman.cli.convert"),
     "export": Verb(options.ExportConfig, "dragoman.cli.convert", function="export_model"),
     "import": Verb(options.ImportConfig, "dragoman.cli.convert", function="import_model"),
 }
@@ -89,8 +90,7 @@ def _run(name: str, *words: str) -> int:
 
 def _explanation(error: Exception) -> str | None:
     """What to tell about a failure of the system; None where it is a fault of Dragoman."""
-    allocator = sys.modules.get("dragoman.runtime.allocator")  # only imported with PyTorch
-    if isinstance(error, MemoryError) or (allocator and allocator.is_out_of_memory(error)):
+    if is_out_of_memory(error):
         return "not enough memory; close other programs, raise the limit (ulimit -v), or use smaller batches"
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'}: {error.strerror or error}"

@@ -18,11 +18,12 @@ class TranslatorConfig(SearchConfig):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto takes bf16 where it is faster; then 1 or 2 lines in 100 change with --batch-tokens or --workers."""
+    """auto: what is fastest. On a CPU that is CTranslate2's int8, with which 1 or 2 lines in 100 change with what is
+    translated beside them. A CTranslate2 folder keeps its own."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
-    """auto picks it from the folder. CTranslate2 keeps the precision of its folder, or takes float32."""
+    """auto takes CTranslate2 on a CPU, except with bf16; it needs a copy of the model, made once in its folder."""
     workers: NotNegative = 0
-    """Processes on a CPU, at most one per core; 0: as many as PyTorch's threads."""
+    """Batches that CTranslate2 computes at the same time, at most one per core; 0: one per core."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class EvaluateConfig(TranslatorConfig):
     sentences: Literal["split", "keep"] = "keep"
     """keep: take a line as one sentence. split: translate the sentences of a line one by one."""
     precision: Literal["auto", "fp32", "bf16"] = "fp32"
-    """fp32 scores alike on every machine; auto takes bf16 where it is faster."""
+    """fp32 scores alike on every machine; auto is what is fastest, as in translate."""
 
 
 @dataclass(frozen=True, kw_only=True)

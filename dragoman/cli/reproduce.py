@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dragoman.checkpoint import RUN_FACT, WEIGHTS_FILE, fingerprint
+from dragoman.checkpoint import fingerprint
 from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import ReproduceConfig
@@ -17,6 +17,7 @@ from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
+from dragoman.folder import RUN_FACT, WEIGHTS_FILE
 from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import refuse_to_overwrite, write_atomically

@@ -1,4 +1,4 @@
-"""The verbs that run or make a translator: translate, score and average."""
+"""The verbs that run a translator line by line: translate and score."""
 
 from __future__ import annotations
 
@@ -9,30 +9,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dragoman.checkpoint import (
-    AVERAGE_FACT,
-    CHECKPOINTS,
-    OF_ONE_MODEL,
-    RUN_FACT,
-    ModelFolder,
-    average_weights,
-    learned_checkpoints,
-    put_weights,
-    refuse_folder_for_average,
-)
-from dragoman.cli.options import AverageConfig, EvaluateConfig, ScoreConfig, TranslateConfig
+from dragoman.cli.options import ScoreConfig, TranslateConfig
 from dragoman.config import DragomanError
 from dragoman.inference.alignment import Alignment
-from dragoman.inference.ctranslate2 import choose_engine
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, command, say
-from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.corpus import decode_lines, read_lines, read_pairs
 from dragoman.text.placeholders import SYMBOL
 
@@ -45,7 +31,7 @@ def translate(config: TranslateConfig) -> int:
     if config.file != "-" and not Path(config.file).exists():
         cure = f"to translate a sentence: echo '…' | {command('translate', config.folder)}"
         raise DragomanError(f"{config.file}: no such file; {cure}")
-    translator = open_translator(config)
+    translator = Translator.load(config.folder, config.device, config.engine, config.precision, config.workers)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
@@ -65,14 +51,6 @@ def translate(config: TranslateConfig) -> int:
             done = number
         sys.stdout.flush()
     return 0
-
-
-def open_translator(config: TranslateConfig | EvaluateConfig) -> Translator:
-    """The translator in a model folder, or in one exported for CTranslate2, as the options say."""
-    device = choose_device(config.device)
-    engine = choose_engine(Path(config.folder), config.engine)
-    bf16 = engine == "torch" and use_bf16(config.precision, device)
-    return Translator.load(config.folder, device, engine, bf16, config.workers)
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:
@@ -202,7 +180,7 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
 
 def score(config: ScoreConfig) -> int:
     """Print log-probability, score and number of subwords for each pair; returns the exit code."""
-    translator = Translator.load(config.folder, choose_device(config.device), autocast=False)
+    translator = Translator.load(config.folder, config.device, precision="fp32")
     direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0
@@ -212,22 +190,4 @@ def score(config: ScoreConfig) -> int:
         done += len(chunk)
         for result in results:
             print(f"{result.log_prob:.4f}\t{result.score(config.length_penalty):.4f}\t{result.num_tokens}")
-    return 0
-
-
-def average(config: AverageConfig) -> int:
-    """Average the last checkpoints of a run into a new model folder; returns the exit code."""
-    folder = Path(config.folder)
-    checkpoints = learned_checkpoints(folder)[-config.last :]
-    if not checkpoints:
-        raise DragomanError(f"{folder / CHECKPOINTS}: no checkpoints; give the --out of a run that has validated once")
-    refuse_folder_for_average(Path(config.out))
-    loaded = ModelFolder.load(folder)
-    put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
-    names = ", ".join(path.stem for path in checkpoints)
-    known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
-    run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
-    direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
-    replace(loaded, direction=direction).save(Path(config.out))
-    say(f"averaged {names} into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0

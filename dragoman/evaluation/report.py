@@ -10,21 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.checkpoint import (
+from dragoman.checkpoint import fingerprint
+from dragoman.config import VERSION, DragomanError
+from dragoman.evaluation.scores import METRICS, paired_bootstrap
+from dragoman.folder import (
     AVERAGE_FACT,
     CHANGES_FACT,
+    MODEL_FILE,
     RUN_FACT,
     SETTINGS_FACT,
     TEXT_FACT,
     VALID_FACT,
     WEIGHTS_FILE,
     Direction,
-    fingerprint,
     with_plain_keys,
 )
-from dragoman.config import VERSION, DragomanError
-from dragoman.evaluation.scores import METRICS, paired_bootstrap
-from dragoman.inference.ctranslate2 import MODEL_FILE
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import checksum
 from dragoman.text.corpus import Pair

@@ -9,14 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal
 
 from dragoman.inference.results import Part
 from dragoman.text.languages import has_spaces
 from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel, Vocabulary
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""

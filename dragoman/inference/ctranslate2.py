@@ -1,30 +1,31 @@
-"""A folder exported for CTranslate2 at work: the same search as Dragoman's, computed by CTranslate2."""
+"""CTranslate2 at work: the same search as Dragoman's, computed by a library made for it."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
-from typing import Literal
 
-import torch
+import ctranslate2
 
-from dragoman.checkpoint import Direction
-from dragoman.config import EOS, ConfigError, DragomanError, ModelConfig, SearchConfig
-from dragoman.exported import read_description
-from dragoman.inference.batching import available_cores
-from dragoman.inference.rules import length_limits, length_penalty
-from dragoman.inference.search import Hypothesis
-from dragoman.runtime.console import command
-from dragoman.runtime.optional_imports import import_optional
+from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig
+from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
-MODEL_FILE = "model.bin"
-EngineName = Literal["auto", "torch", "ctranslate2"]
-_BATCH_TOKENS = 1024  # of CTranslate2's own batches, which it cuts from what it is given
-_BATCHES_AT_ONCE = 4  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
-CPU = torch.device("cpu")
+_BATCH_TOKENS = 2048  # of source text times beam, in the batches that CTranslate2 cuts from what it is given
+_BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 _NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
+
+
+def available_cores() -> int:
+    """Processor cores to compute with: OMP_NUM_THREADS, or all that this process may use."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdigit() and int(asked):
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
 
 
 class CTranslate2Engine:
@@ -35,21 +36,32 @@ class CTranslate2Engine:
         folder: Path,
         vocabulary: Vocabulary,
         config: ModelConfig,
-        workers: int = 1,
-        threads: int = 1,
-        device: torch.device = CPU,
+        device: str = "cpu",
+        compute_type: str = "default",
+        workers: int = 0,
     ) -> None:
-        """Load a folder with a model.bin, to compute with this many workers at the same time and threads for each."""
-        library = import_optional("ctranslate2", "ctranslate2")
-        self.config, self._vocabulary = config, vocabulary
-        self._version, self._workers = library.__version__, workers
+        """Load a folder with a model.bin.
+
+        Args:
+            folder: the folder.
+            vocabulary: its subwords.
+            config: the shape of the model.
+            device: cpu, cuda or cuda:N.
+            compute_type: the precision, one of CTranslate2's names; default is that of the file.
+            workers: batches computed at the same time, which share the cores; 0 is one for each core.
+        """
+        self.config, self.device, self._vocabulary = config, device, vocabulary
+        kind, _, index = device.partition(":")
+        cores = available_cores() if kind == "cpu" else 1
+        self.workers = min(workers or cores, cores)
         try:
-            self._translator = library.Translator(
+            self._translator = ctranslate2.Translator(
                 str(folder),
-                device=device.type,
-                device_index=device.index or 0,
-                inter_threads=workers,
-                intra_threads=threads,
+                device=kind,
+                device_index=int(index or 0),
+                compute_type=compute_type,
+                inter_threads=self.workers,
+                intra_threads=cores // self.workers,
             )
         except (RuntimeError, ValueError) as error:
             raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
@@ -57,7 +69,7 @@ class CTranslate2Engine:
     @property
     def computing(self) -> str:
         """Library, precision and device, for people."""
-        return f"ctranslate2 {self._version}, {self._translator.compute_type} on {self._translator.device}"
+        return f"ctranslate2 {ctranslate2.__version__}, {self._translator.compute_type} on {self._translator.device}"
 
     def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source, best first.
@@ -78,15 +90,20 @@ class CTranslate2Engine:
         was forbidden or cut off.
         """
         found = self._translate(sources, config, max(limits))
-        whole_beam = replace(config, n_best=config.beam)  # another hypothesis may be the best once ends are counted
+        unsure: list[int] = []
         for place, (source, limit) in enumerate(zip(sources, limits, strict=True)):
             wrong = any(token < EOS for one in found[place] for token in one.tokens)
             cut = any(len(one.tokens) >= limit for one in found[place])
-            if wrong or cut:
-                (found[place],) = self._translate([source], whole_beam, limit, _NEVER_WRITTEN if wrong else None)
+            if wrong or (cut and config.beam > 1):  # a greedy search goes the same way, whatever the limit
+                all_of_beam = replace(config, n_best=config.beam)  # once ends are counted, another may be the best
+                (found[place],) = self._translate([source], all_of_beam, limit, _NEVER_WRITTEN if wrong else None)
             if wrong or cut or config.min_length:
-                ended = [[*one.tokens, EOS] for one in found[place]]
-                found[place] = _competing(ended, self.score([source] * len(ended), ended), config)
+                unsure.append(place)
+        ended = [(place, [*one.tokens[: limits[place]], EOS]) for place in unsure for one in found[place]]
+        scores = self.score([sources[place] for place, _ in ended], [ids for _, ids in ended]) if ended else []
+        for place, group in groupby(zip(ended, scores, strict=True), key=lambda scored: scored[0][0]):
+            some = list(group)
+            found[place] = _competing([ids for (_, ids), _ in some], [score for _, score in some], config)
         return found
 
     def _translate(
@@ -94,7 +111,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         found = self._translator.translate_batch(
             [self._source(ids) for ids in sources],
-            max_batch_size=_BATCH_TOKENS,
+            max_batch_size=max(1, _BATCH_TOKENS // config.beam),
             batch_type="tokens",
             beam_size=config.beam,
             num_hypotheses=config.beam if config.length_penalty or config.min_length else config.n_best,
@@ -126,7 +143,7 @@ class CTranslate2Engine:
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one call: enough for all workers, to which CTranslate2 gives batches of its own."""
-        return _BATCHES_AT_ONCE * self._workers * _BATCH_TOKENS
+        return _BATCHES_AT_ONCE * self.workers * _BATCH_TOKENS
 
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
@@ -137,30 +154,3 @@ def _competing(ended: Sequence[list[int]], log_probs: Sequence[float], config: S
     penalties = [length_penalty(len(ids), config.length_penalty) for ids in ended]
     found = [Hypothesis(i[:-1], p, p / penalty) for i, p, penalty in zip(ended, log_probs, penalties, strict=True)]
     return sorted(found, key=lambda hypothesis: -hypothesis.score)
-
-
-def choose_engine(folder: Path, asked: EngineName) -> EngineName:
-    """torch or ctranslate2: what the folder is for; a ConfigError if something else was asked for."""
-    exported = (folder / MODEL_FILE).is_file()
-    if asked == "ctranslate2" and not exported:
-        cure = command("export", folder, "--to", "ctranslate2", "--out", "FOLDER")
-        raise ConfigError(f"{folder}: not a CTranslate2 folder (it has no {MODEL_FILE}); make one with {cure}")
-    if asked == "torch" and exported:
-        raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")
-    return "ctranslate2" if exported else "torch"
-
-
-def load_exported(
-    folder: Path, device: torch.device, workers: int = 1
-) -> tuple[CTranslate2Engine, Vocabulary, Direction]:
-    """Load a folder that Dragoman exported for CTranslate2, which computes on a CPU unless the device is CUDA's.
-
-    workers is the number of batches computed at the same time, which share the threads of a CPU; 0 is one for each.
-    """
-    description = read_description(folder, verify=True)
-    vocabulary = Vocabulary.load(folder)
-    device = device if device.type == "cuda" else CPU
-    threads = torch.get_num_threads() if device.type == "cpu" else 1
-    workers = min(workers or threads, available_cores())
-    engine = CTranslate2Engine(folder, vocabulary, description.config, workers, max(1, threads // workers), device)
-    return engine, vocabulary, description.direction

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, PAD, DragomanError, SearchConfig
+from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.incremental import IncrementalDecoder, IncrementalState
-from dragoman.inference.rules import Rule, length_limits, rules_of
-from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
+from dragoman.inference.rules import Rule, rules_of
+from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
@@ -24,10 +25,10 @@ from dragoman.text.batches import pad_right
 class Engine:
     """A PyTorch model that searches, and that reads given translations."""
 
-    def __init__(self, model: Transformer, device: torch.device, autocast: bool) -> None:
-        """Take a model that is on the device; autocast computes its products in bf16."""
-        self.model, self.config, self.device, self.autocast = model, model.config, device, autocast
-        self._made: tuple[tuple[list[tuple[int, int]], list[float]], IncrementalDecoder] | None = None
+    def __init__(self, model: Transformer, device: torch.device | str, autocast: bool) -> None:
+        """Move a model to the device; autocast computes its products in bf16."""
+        self.model, self.config, self.device, self.autocast = model, model.config, torch.device(device), autocast
+        model.to(self.device)
 
     @property
     def computing(self) -> str:
@@ -44,7 +45,7 @@ class Engine:
         with self._evaluating():
             source = self._padded(sources)
             source_mask = padding_mask(source, PAD)
-            decoder = self.decoder()
+            decoder = IncrementalDecoder(self.model, torch.bfloat16 if self.autocast else torch.float32)
             start = decoder.start(self.model.encode(source, source_mask), source_mask)
 
             def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
@@ -81,17 +82,6 @@ class Engine:
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one batch of a search: sentences × longest source."""
         return max(1, config.batch_tokens // config.beam)
-
-    def decoder(self) -> IncrementalDecoder:
-        """The model's decoder as it is now; made again if weights have changed since."""
-        weights = [parameter.detach() for parameter in self.model.parameters()]
-        # One number of each as well: fused optimizers don't count versions, and weights of inference mode have none.
-        seen = [(weight.data_ptr(), 0 if weight.is_inference() else weight._version) for weight in weights]
-        numbers = torch.stack([weight.view(-1)[0].float() for weight in weights]).tolist()
-        if self._made is None or self._made[0] != (seen, numbers):
-            dtype = torch.bfloat16 if self.autocast else torch.float32
-            self._made = (seen, numbers), IncrementalDecoder(self.model, dtype)
-        return self._made[1]
 
     def _teacher_forcing(self, sources: list[list[int]], targets: list[list[int]]) -> tuple[Tensor, Tensor]:
         return self._padded(sources), self._padded([[BOS, *ids[:-1]] for ids in targets])

@@ -27,15 +27,10 @@ from dragoman.model.transformer import Transformer
 
 _LANES = 16  # numbers that a kernel works on at once
 _FIRST_SLOTS = 64
-_TYPICAL_ROWS = 256  # that the layout of weights is chosen for; any number works
 
 
 class Product:
-    """x Wᵀ + b of one linear layer, or of several that read the same x, side by side; then an activation, if any.
-
-    oneDNN multiplies bf16 in tiles and would lay the weights out in tiles at every call, which takes longer than the
-    product itself if x has few rows. So they are laid out once, with the operations that torch.compile uses.
-    """
+    """x Wᵀ + b of one linear layer, or of several that read the same x, side by side; then an activation, if any."""
 
     def __init__(
         self, layers: Sequence[nn.Linear], dtype: torch.dtype, activation: Callable[[Tensor], Tensor] | None = None
@@ -44,31 +39,12 @@ class Product:
         self._weight = torch.cat([layer.weight.detach() for layer in layers]).to(dtype)
         biases = [layer.bias.detach() for layer in layers if layer.bias is not None]
         self._bias = torch.cat(biases).to(dtype) if biases else None
-        self._tiles = _laid_out(self._weight)
-        self._fused = "relu" if activation is F.relu else "none"  # computed by the product itself
         self._activation = activation
 
     def __call__(self, x: Tensor) -> Tensor:
         """Multiply x (…, inputs), in the precision of the weights; returns (…, outputs)."""
-        if self._tiles is None:
-            y = F.linear(x, self._weight, self._bias)
-        else:
-            y = torch.ops.mkldnn._linear_pointwise(x, self._tiles, self._bias, self._fused, [], "")
-            if self._fused != "none":
-                return y  # type: ignore[no-any-return]
+        y = F.linear(x, self._weight, self._bias)
         return y if self._activation is None else self._activation(y)
-
-
-def _laid_out(weight: Tensor) -> Tensor | None:
-    """The weights in oneDNN's own order; None if that is of no use or not available."""
-    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16:
-        return None
-    try:
-        tiles = torch.ops.mkldnn._reorder_linear_weight(weight, _TYPICAL_ROWS)
-        torch.ops.mkldnn._linear_pointwise(weight[:1], tiles, None, "none", [], "")
-    except (AttributeError, RuntimeError, TypeError):  # no oneDNN here, or PyTorch no longer has these operations
-        return None
-    return tiles  # type: ignore[no-any-return]
 
 
 class IncrementalState:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
-from dragoman.inference.rules import length_penalty
+from dragoman.inference.hypotheses import length_penalty
 from dragoman.inference.segmentation import Segment
 
 
@@ -64,6 +64,9 @@ def join_translations(found: Sequence[tuple[Segment, list[Translation]]], spaced
 
     In a spaced language, what stands between translations is the space after the part of the source, at least one.
     """
+    if len(found) == 1 and not found[0][0].source:
+        best, *others = found[0][1]
+        return replace(best, alternatives=others)
     segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
     gaps = [(s.source[len(s.source.rstrip()) :] or " ") if spaced else "" for s in segments]
     joined = []

@@ -1,4 +1,4 @@
-"""What a hypothesis may contain, how long it may be, and how its length counts in its score.
+"""What a hypothesis may contain.
 
 Shapes: B sentences, N hypotheses, T tokens so far, V vocabulary.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, PAD, UNK, ConfigError, SearchConfig
+from dragoman.config import BOS, EOS, PAD, UNK, SearchConfig
 
 Rule = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
 """(logits (N, V), tokens so far (N, T), sentences (B)) -> logits (N, V), with -inf where a token may not follow; may
@@ -19,14 +19,6 @@ change its input. The sentences are places in the batch; each has the N / B hypo
 
 The remaining tokens are not normalised again: a hypothesis keeps the probability that the model gave it.
 """
-
-
-def length_penalty(length: int, alpha: float) -> float:
-    """lp(Y) = ((5 + |Y|) / 6)^α; hypotheses compete by log P(Y) / lp(Y) (Wu et al., 2016, equation 14).
-
-    |Y| counts the end-of-sentence symbol, whose probability is part of P(Y).
-    """
-    return float(((5.0 + length) / 6.0) ** alpha)
 
 
 @dataclass(frozen=True)
@@ -89,15 +81,3 @@ class Once:
 def rules_of(config: SearchConfig) -> list[Rule]:
     """The rules that a search follows, in order."""
     return [NEVER_WRITTEN, MinLength(config.min_length)]
-
-
-def length_limits(sources: Sequence[Sequence[int]], config: SearchConfig, max_length: int) -> list[int]:
-    """Most tokens of each source's translation, not counting the end; sources are ids, each ending in EOS.
-
-    config.max_length counts beyond the source, and min_length wins over it. No translation is longer than the model's
-    max_length, which counts the end; a greater min_length is a ConfigError.
-    """
-    longest = max_length - 1
-    if config.min_length > longest:
-        raise ConfigError(f"min_length is {config.min_length}, but the model writes at most {longest} subwords")
-    return [min(max(len(ids) + config.max_length, config.min_length), longest) for ids in sources]

@@ -15,23 +15,12 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
-from dragoman.inference.rules import Rule, length_penalty
+from dragoman.inference.hypotheses import Hypothesis, length_penalty
+from dragoman.inference.rules import Rule
 
 _IMPOSSIBLE = -float("inf")
 _GROUPS = 256  # of tokens, whose maxima are compared before single tokens are
 _CACHED = 2**16  # logits that a core's cache holds, with room for what is made of them
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One finished translation."""
-
-    tokens: list[int]
-    """Ids, without BOS and EOS."""
-    log_prob: float
-    """Natural logarithm of its probability, the end included."""
-    score: float
-    """log_prob divided by the length penalty; what the hypotheses compete by."""
 
 
 class SearchState(Protocol):

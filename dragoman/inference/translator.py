@@ -1,62 +1,78 @@
 """Raw lines in, translations out: a model folder at work.
 
-Segmentation makes segments of ids from lines, batching runs an engine's search over them, in several processes if asked
-to, and results join the translations of segments to those of lines.
+Segmentation makes segments of ids from lines, batching runs an engine's search over them, and results join the
+translations of segments to those of lines. On a CPU the engine is CTranslate2, for which a model is converted once;
+PyTorch is imported for what needs it: attention, placeholders that were lost, other devices.
 """
 
 from __future__ import annotations
 
+import importlib
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import islice, starmap
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import torch
+import ctranslate2
 
-from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, Direction, ModelFolder
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
+from dragoman.folder import (
+    CONVERTED,
+    LONGEST_FACT,
+    LONGEST_UNKNOWN,
+    MODEL_FILE,
+    Direction,
+    model_key,
+    read_description,
+    read_exported,
+)
 from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
-from dragoman.inference.batching import Workers, in_batches, log_probs_in_batches
-from dragoman.inference.ctranslate2 import CTranslate2Engine, EngineName, choose_engine, load_exported
-from dragoman.inference.engine import Engine
+from dragoman.inference.batching import in_batches, log_probs_in_batches
+from dragoman.inference.ctranslate2 import CTranslate2Engine
+from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
-from dragoman.inference.rules import Once, Rule, length_limits
-from dragoman.inference.search import Hypothesis
 from dragoman.inference.segmentation import LineEncoder, Segment
-from dragoman.model.transformer import Transformer
-from dragoman.runtime.device import choose_device, use_bf16
 from dragoman.text.languages import has_spaces
 from dragoman.text.placeholders import SYMBOLS, mask_target, restore
 from dragoman.text.subwords import Vocabulary
 
+if TYPE_CHECKING:
+    from dragoman.checkpoint import ModelFolder
+    from dragoman.inference.engine import Engine
+    from dragoman.inference.rules import Rule
+    from dragoman.model.transformer import Transformer
+
+EngineName = Literal["auto", "torch", "ctranslate2"]
+Precision = Literal["auto", "fp32", "bf16"]
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
+
+
+def _late(module: str) -> Any:
+    """A module that needs PyTorch, whose import takes longer than translating a sentence."""
+    return importlib.import_module(f"dragoman.{module}")
 
 
 class Translator:
     """A model folder at work: `Translator.load("models/en-de").translate(["Hello world"])[0].text`."""
 
-    def __init__(
-        self, folder: ModelFolder, device: torch.device | str = "cpu", autocast: bool = False, workers: int = 1
-    ) -> None:
-        """Put a loaded model to work; autocast computes matrix products in bf16.
-
-        workers is the number of processes that translate at the same time, at most one for each core, with one thread
-        each; 1 translates in this process, with all of PyTorch's threads. For CPUs, where products are small, and only
-        on Linux. They start with the first text of more than one batch, and end with the translator.
-        """
-        engine = Engine(folder.model.to(device), torch.device(device), autocast)
-        self._set_up(engine, folder.vocabulary, folder.direction, Workers(engine.search, workers, engine.decoder))
+    def __init__(self, folder: ModelFolder, device: object = "cpu", autocast: bool = False) -> None:
+        """Put a loaded model to work in PyTorch, on this device; autocast computes matrix products in bf16."""
+        engine = _late("inference.engine").Engine(folder.model, device, autocast)
+        self._set_up(engine, folder.vocabulary, folder.direction)
 
     def _set_up(
         self,
         engine: Engine | CTranslate2Engine,
         vocabulary: Vocabulary,
         direction: Direction,
-        searchers: Workers[list[Hypothesis]],
+        weights: Path | None = None,
     ) -> None:
-        self.engine, self.vocabulary, self.direction, self._searchers = engine, vocabulary, direction, searchers
-        self.config, self.workers = engine.config, searchers.count
+        self.engine, self.vocabulary, self.direction, self.config = engine, vocabulary, direction, engine.config
+        self._weights = weights  # folder of what torch_engine loads, if that is not the engine
+        self._torch_engine = None if isinstance(engine, CTranslate2Engine) else engine
         self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, masks=True)
         self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
 
@@ -64,38 +80,56 @@ class Translator:
     def load(
         cls,
         folder: Path | str,
-        device: torch.device | str = "auto",
+        device: object = "auto",
         engine: EngineName = "auto",
-        autocast: bool | None = None,
+        precision: Precision = "auto",
         workers: int = 0,
     ) -> Translator:
         """Load a model folder, or one that was exported for CTranslate2; the defaults are those of `translate`.
 
         Args:
             folder: the folder.
-            device: where to compute; auto takes a GPU if there is one.
-            engine: torch or ctranslate2; auto picks it from the folder type.
-            autocast: compute matrix products in bf16; None: where it is faster. An exported model computes as it was
-                stored. With bf16, one or two lines in a hundred depend on what is translated beside them.
-            workers: processes, or threads of an exported model, as above; 0: as many as PyTorch has threads.
+            device: where to compute, a name or a torch.device; auto takes a CUDA GPU if there is one.
+            engine: torch or ctranslate2; auto takes CTranslate2 on a CPU, for which a model is copied once into a
+                folder beside its weights.
+            precision: fp32, bf16 (PyTorch only) or auto: what is fastest, which on a CPU is CTranslate2's int8. An
+                exported model keeps its own. With int8 and bf16, one or two lines in a hundred depend on what is
+                translated beside them.
+            workers: batches that CTranslate2 computes at the same time on a CPU; 0: as many as there are cores.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
-        device = choose_device(str(device))
-        if choose_engine(Path(folder), engine) == "ctranslate2":
-            exported, vocabulary, direction = load_exported(Path(folder), device, workers)
+        require(precision in get_args(Precision), f"precision must be auto, fp32 or bf16, not {precision!r}")
+        folder, name = Path(folder), str(device)
+        if name == "auto" and not ctranslate2.get_cuda_device_count():
+            name = "cpu"
+        if name != "cpu":
+            name = str(_late("runtime.device").choose_device(name))
+        is_exported = (folder / MODEL_FILE).is_file()
+        if is_exported and engine == "torch":
+            raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")
+        writable = (folder / CONVERTED).is_dir() or os.access(folder, os.W_OK)
+        suits = name == "cpu" and precision != "bf16" and writable
+        if is_exported or engine == "ctranslate2" or (engine == "auto" and suits):
+            parts = _open_for_ctranslate2(folder, name, precision, workers)
             translator = cls.__new__(cls)
-            translator._set_up(exported, vocabulary, direction, Workers(exported.search))
+            translator._set_up(*parts)
             return translator
-        workers = workers or torch.get_num_threads()
-        autocast = use_bf16("auto", device) if autocast is None else autocast
-        return cls(ModelFolder.load(folder), device, autocast, workers if device.type == "cpu" else 1)
+        bf16 = _late("runtime.device").use_bf16(precision, name)
+        return cls(_late("checkpoint").ModelFolder.load(folder), name, bf16)
 
     @property
     def torch_engine(self) -> Engine:
-        """The engine, which shows attention weights and takes further rules; an exported model's is a DragomanError."""
-        if not isinstance(self.engine, Engine):
-            raise DragomanError("an exported model shows no attention: take the model folder that was exported")
-        return self.engine
+        """The model in PyTorch, which shows attention weights and takes rules.
+
+        Raises:
+            DragomanError: the model was exported, and its weights are elsewhere.
+        """
+        if self._torch_engine is None:
+            if self._weights is None:
+                raise DragomanError("an exported model shows no attention: take the model folder that was exported")
+            loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
+            self._torch_engine = _late("inference.engine").Engine(loaded.model, device, autocast=False)
+        return self._torch_engine
 
     @property
     def model(self) -> Transformer:
@@ -105,7 +139,7 @@ class Translator:
     @property
     def folder(self) -> ModelFolder:
         """The model folder, with the model in its present state; errors as for torch_engine."""
-        return ModelFolder(self.model, self.vocabulary, self.direction)
+        return _late("checkpoint").ModelFolder(self.model, self.vocabulary, self.direction)  # type: ignore[no-any-return]
 
     @property
     def longest_source(self) -> int:
@@ -147,8 +181,7 @@ class Translator:
                 progress(finished)
 
         found = in_batches(
-            self._searchers,
-            lambda batch: self._arguments([segments[i].ids for i in batch], config),
+            lambda batch: self._search([segments[i].ids for i in batch], config),
             [len(segment.ids) for segment in segments],
             self.engine.batch_tokens(config),
             count,
@@ -163,17 +196,33 @@ class Translator:
         spaced = has_spaces(self.direction.target)
         return [join_translations(of_line, spaced, config.n_best) for of_line in of_lines]
 
-    def _arguments(self, sources: list[list[int]], config: SearchConfig) -> tuple[Any, ...]:
-        return sources, config, *self.rules(sources, config)
+    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
+        found = self.engine.search(sources, config)
+        if self.vocabulary.has_symbols and (self._torch_engine or self._weights):
+            symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)
+            lost = [
+                place
+                for place, count in enumerate(needed)
+                if any([t for t in sorted(one.tokens) if t in symbols] != symbols[:count] for one in found[place])
+            ]
+            if lost:
+                again = [sources[place] for place in lost]
+                better = self.torch_engine.search(again, config, *self.rules(again, config))
+                for place, hypotheses in zip(lost, better, strict=True):
+                    found[place] = hypotheses
+        return found
 
-    def rules(self, sources: list[list[int]], config: SearchConfig) -> tuple[Rule, ...]:
-        """The rule that keeps placeholders, if these sources (ids) have any; an exported model takes no rules."""
-        if not (self.vocabulary.has_symbols and isinstance(self.engine, Engine)):
-            return ()
-        marks, symbols = (side.ids(SYMBOLS) for side in (self.vocabulary.source, self.vocabulary.target))
-        needed = [len({*marks}.intersection(ids)) for ids in sources]
-        limits = length_limits(sources, config, self.config.max_length)
-        return (Once(symbols, needed, limits),) if any(needed) else ()
+    def rules(self, sources: list[list[int]], config: SearchConfig) -> list[Rule]:
+        """The rule of torch_engine's search that keeps the placeholders of these sources (ids), if the model can."""
+        if not self.vocabulary.has_symbols:
+            return []
+        symbols, limits = self.vocabulary.target.ids(SYMBOLS), length_limits(sources, config, self.config.max_length)
+        return [_late("inference.rules").Once(symbols, self._placeholders(sources), limits)]
+
+    def _placeholders(self, sources: list[list[int]]) -> list[int]:
+        marks = {*self.vocabulary.source.ids(SYMBOLS)}
+        return [len(marks.intersection(ids)) for ids in sources]
 
     def masked_target(self, source: str, target: str) -> str:
         """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
@@ -241,7 +290,7 @@ class Translator:
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
-        return in_batches(Workers(compute), lambda batch: (batch,), lengths, _ALIGNED_TOKENS)
+        return in_batches(compute, lengths, _ALIGNED_TOKENS)
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""
@@ -249,3 +298,29 @@ class Translator:
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
+
+
+def _open_for_ctranslate2(
+    folder: Path, device: str, precision: Precision, workers: int
+) -> tuple[CTranslate2Engine, Vocabulary, Direction, Path | None]:
+    """The arguments of Translator._set_up for an exported folder, or for a model folder, which is converted first."""
+    device = device if device.startswith("cuda") else "cpu"
+    if (folder / MODEL_FILE).is_file():
+        exported = read_exported(folder, verify=True)
+        vocabulary = Vocabulary.load(folder)
+        return (
+            CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers),
+            vocabulary,
+            exported.direction,
+            None,
+        )
+    config, vocabulary, direction = read_description(folder)
+    key = ""
+    with suppress(DragomanError):
+        key = read_exported(folder / CONVERTED, verify=True).made_from
+    if not key or key != model_key(folder):
+        _late("inference.conversion").convert(folder)
+    fastest = "int8" if device == "cpu" else "auto"
+    compute_type = {"auto": fastest, "fp32": "float32", "bf16": "bfloat16"}[precision]
+    engine = CTranslate2Engine(folder / CONVERTED, vocabulary, config, device, compute_type, workers)
+    return engine, vocabulary, direction, folder

@@ -16,8 +16,7 @@ from dragoman.config import BOS, EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import align, split_into_words, unit_of
 from dragoman.inference.batching import log_probs_in_batches
 from dragoman.inference.engine import Engine
-from dragoman.inference.rules import length_penalty
-from dragoman.inference.search import Hypothesis
+from dragoman.inference.hypotheses import Hypothesis, length_penalty
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
 from dragoman.model.attention import AttentionMaps

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from dragoman.checkpoint import CONFIG_FILE, METRICS_FILE, RUN_FILE, read_records, with_plain_keys
 from dragoman.config import CHECK_FILE, FINE_TUNING, PRESETS, DragomanError, TrainConfig
+from dragoman.folder import CONFIG_FILE, METRICS_FILE, RUN_FILE, read_records, with_plain_keys
 from dragoman.text.dataset import StoreReport
 from dragoman.text.languages import has_spaces
 from dragoman.training.diagnostics import Health

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.checkpoint import CURVES_FILE, REPORT_FILE
+from dragoman.folder import CURVES_FILE, REPORT_FILE
 from dragoman.inference.translator import Translator
 from dragoman.inspection.curves import draw
 from dragoman.inspection.evidence import inspect
@@ -37,6 +37,6 @@ def render_runs(runs: Sequence[Run], opened: bool = False) -> str:
         "pairs": dict.fromkeys(pair for run in runs for pair in run.samples),
         "axes": {axis: charts for axis in ("steps", "minutes") if (charts := draw(runs, axis))},
         "settings": differing_settings(tables if len(runs) > 1 else [runs[0].usual_settings(), *tables]),
-        "record": inspect(Translator.load(runs[0].folder), sentence).to_dict() if sentence else None,
+        "record": inspect(Translator.load(runs[0].folder, engine="torch"), sentence).to_dict() if sentence else None,
     }
     return render("run.html", content)

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import jinja2
 
-from dragoman.checkpoint import LONGEST_FACT, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import DragomanError, SearchConfig
+from dragoman.folder import LONGEST_FACT
 from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity

@@ -16,8 +16,9 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import LONGEST_FACT, LONGEST_UNKNOWN, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
+from dragoman.folder import LONGEST_FACT, LONGEST_UNKNOWN
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.interop.parity import Array, Backend
 from dragoman.runtime.optional_imports import import_optional

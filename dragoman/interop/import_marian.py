@@ -12,17 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import (
-    EXPORT_FILE,
-    IMPORTED_FACT,
-    WEIGHTS_FILE,
-    Direction,
-    ModelFolder,
-    build_model,
-    read_weights,
-)
+from dragoman.checkpoint import ModelFolder, build_model, read_weights
 from dragoman.config import ConfigError, DragomanError, ModelConfig
-from dragoman.exported import read_description
+from dragoman.folder import EXPORT_FILE, IMPORTED_FACT, WEIGHTS_FILE, Direction, read_exported
 from dragoman.interop.huggingface import ABSENT_BIAS, Weights, layers_from_marian
 from dragoman.runtime.files import checksum
 from dragoman.text.subwords import SPECIALS, ListedModel, SubwordModel, Vocabulary
@@ -99,7 +91,7 @@ def _direction(folder: Path, source: str, target: str) -> Direction:
         raise ConfigError(f"{folder}: does not say its languages; pass --source and --target")
     facts = {IMPORTED_FACT: folder.resolve().name}
     if (folder / EXPORT_FILE).is_file():
-        exported = read_description(folder)
+        exported = read_exported(folder)
         if exported.checksums.get(WEIGHTS_FILE) == checksum(folder / WEIGHTS_FILE):
             facts = exported.direction.facts
     return Direction(source, target, facts)

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import ModelFolder, run_settings
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
+from dragoman.folder import run_settings
 from dragoman.inference.engine import Engine
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.runtime.console import NowAndThen, say

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-import torch
-
 _SIGNS = ["can't allocate memory", "not enough memory", "out of memory", "failed to allocate", "bad_alloc"]
 # oneDNN, which multiplies on CPUs, does not say why it failed; lack of memory is the usual reason.
 _SIGNS += ["could not create a primitive", "could not create a memory"]
@@ -22,9 +20,8 @@ _KERNELS = 64  # training is as fast with so few; translating in the same proces
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out, which PyTorch reports differently on each device."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
+    is_said = isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in _SIGNS)
+    return is_said or isinstance(error, MemoryError)
 
 
 def keep_freed_memory() -> None:

@@ -33,7 +33,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, before: object = None) -> bool:
+def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device | str, before: object = None) -> bool:
     """Whether to compute matrix products in bf16; auto asks the hardware.
 
     before is what describe_precision returned when the run began. On the same kind of device auto keeps to it, because
@@ -41,6 +41,7 @@ def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device, b
     """
     if precision != "auto":
         return precision == "bf16"
+    device = torch.device(device)
     for choice in (False, True):
         if before == describe_precision(choice, device):
             return choice

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from torch.utils.tensorboard import SummaryWriter
 
-from dragoman.checkpoint import METRICS_FILE, read_records
+from dragoman.folder import METRICS_FILE, read_records
 from dragoman.runtime.console import NowAndThen, say, silence
 from dragoman.runtime.files import not_saved, write_atomically
 

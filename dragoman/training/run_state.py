@@ -17,8 +17,8 @@ from typing import Any, Literal
 import filelock
 import torch
 
-from dragoman.checkpoint import CHECKPOINTS, LOCK_FILE
 from dragoman.config import DragomanError, Settings, TrainConfig, differences
+from dragoman.folder import CHECKPOINTS, LOCK_FILE
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import Report
 from dragoman.runtime.files import checksum, make_folder, not_saved, remove_leftovers, settle

@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 import torch
 
-from dragoman.checkpoint import (
+from dragoman.checkpoint import ModelFolder, average_weights, put_weights, save_weights
+from dragoman.config import DragomanError, TrainConfig
+from dragoman.folder import (
     CHANGES_FACT,
     CHECKPOINTS,
     LONGEST_FACT,
@@ -24,16 +26,11 @@ from dragoman.checkpoint import (
     SETTINGS_FACT,
     VALID_FACT,
     WEIGHTS_FILE,
-    ModelFolder,
-    average_weights,
     checkpoint_path,
     learned_checkpoints,
     list_checkpoints,
-    put_weights,
-    save_weights,
     with_plain_keys,
 )
-from dragoman.config import DragomanError, TrainConfig
 from dragoman.runtime.allocator import give_back_memory, is_out_of_memory, keep_freed_memory, limit_kernel_cache
 from dragoman.runtime.device import describe_device, describe_precision, use_bf16
 from dragoman.text.preprocess import PreparedText

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from dragoman import ModelConfig, SearchConfig, Transformer, Translator
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.text.subwords import Vocabulary
 from dragoman.training.loss import label_smoothed_cross_entropy
 from tests.sample_run import sentences

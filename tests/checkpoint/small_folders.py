@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary
 

@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import (
+from dragoman.checkpoint import ModelFolder, average_weights, read_weights, save_weights
+from dragoman.folder import (
     AVERAGE_FACT,
-    ModelFolder,
-    average_weights,
     checkpoint_path,
     learned_checkpoints,
     list_checkpoints,
-    read_weights,
     refuse_folder_for_average,
-    save_weights,
 )
 from tests.fuzz.faults import complaint
 

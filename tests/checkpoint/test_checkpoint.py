@@ -11,7 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder, fingerprint, read_weights, save_weights
+from dragoman.checkpoint import ModelFolder, fingerprint, read_weights, save_weights
+from dragoman.folder import Direction
 from tests.fuzz.faults import complaint, contents
 
 from .small_folders import change_config, model_folder, parameters, same

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dragoman.checkpoint import RUN_FILES, RUN_FOLDERS, refuse_folder_for_run, remove_run
 from dragoman.config import SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
+from dragoman.folder import RUN_FILES, RUN_FOLDERS, refuse_folder_for_run, remove_run
 from dragoman.runtime.files import refuse_to_overwrite
 from tests.fuzz.faults import contents
 

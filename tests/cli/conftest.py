@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
-from dragoman.checkpoint import AVERAGE_FACT, RUN_FACT, ModelFolder
+from dragoman.checkpoint import ModelFolder
+from dragoman.folder import AVERAGE_FACT, RUN_FACT
 from tests.cli.conftest import LONG, small_translator
 from tests.command_calls import INPUT, SHORT, complaint, run
 

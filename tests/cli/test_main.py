@@ -72,12 +72,12 @@ def failing(error: BaseException) -> Callable[..., NoReturn]:
     ],
 )
 def test_a_failure_is_one_sentence(error: Exception, code: int, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.cli.translate.average", failing(error))
+    monkeypatch.setattr("dragoman.cli.convert.average", failing(error))
     assert said in complaint(code, "average", "run", "--out", "model")
 
 
 def test_ctrl_c_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.cli.translate.average", failing(KeyboardInterrupt()))
+    monkeypatch.setattr("dragoman.cli.convert.average", failing(KeyboardInterrupt()))
     assert run("average", "run", "--out", "model") == Result(130, "", "")
 
 
@@ -85,7 +85,7 @@ def test_ctrl_c_has_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("ignored", [True, False])
 def test_a_verb_stops_with_its_terminal_unless_under_nohup(ignored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
-    monkeypatch.setattr("dragoman.cli.translate.average", lambda config: signal.raise_signal(signal.SIGHUP) or 0)
+    monkeypatch.setattr("dragoman.cli.convert.average", lambda config: signal.raise_signal(signal.SIGHUP) or 0)
     try:
         assert run("average", "run", "--out", "model").code == (0 if ignored else 129)
         assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)

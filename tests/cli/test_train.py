@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.checkpoint import ModelFolder, list_checkpoints
+from dragoman.checkpoint import ModelFolder
+from dragoman.folder import list_checkpoints
 from tests.command_calls import complaint, python, run, train
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.datasets.download import SOURCES
 from dragoman.datasets.phrasebook import read_phrasebook
 from dragoman.figures.gallery import gallery
+from dragoman.folder import Direction
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary, learn_subwords
 from tests.evaluations import evaluation

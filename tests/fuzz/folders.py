@@ -15,7 +15,9 @@ import safetensors.torch
 import torch
 from hypothesis import strategies as st
 
-from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, read_weights
+from dragoman.folder import CONVERTED, list_checkpoints
+from dragoman.inference.translator import Translator
 from dragoman.training.run_state import list_states
 from tests.fuzz.running import (
     Draw,
@@ -79,11 +81,24 @@ _STDIN = "The house and the tree.\n\nwater 日本\n".encode()
 
 
 def copy_model(scratch: Path) -> Path:
-    """The small model by itself."""
+    """The small model by itself, with its copy for CTranslate2."""
     (scratch / "model").mkdir()
     for name in MODEL_FILES:
         shutil.copy(model_folder() / name, scratch / "model" / name)
+    shutil.copytree(converted(), scratch / "model" / CONVERTED)
     return scratch / "model"
+
+
+@functools.cache
+def converted() -> Path:
+    """The copy of the small model for CTranslate2."""
+    Translator.load(model_folder(), "cpu")
+    return model_folder() / CONVERTED
+
+
+def originals(place: Path) -> dict[str, bytes]:
+    """What a model folder has, except the copy for CTranslate2, which is made again when it is damaged."""
+    return {name: content for name, content in contents(place).items() if not name.startswith(CONVERTED)}
 
 
 def working(folder: Path) -> dict[str, list[object]]:
@@ -101,17 +116,18 @@ def model(draw: Draw, folder: Path) -> str:
     """A damaged model folder is refused, or works as if nothing had happened."""
     good = good_answers()
     place = copy_model(folder)
-    path = place / draw(st.sampled_from(MODEL_FILES[:3] * 3 + MODEL_FILES[3:]))
+    of_copy = [f"{CONVERTED}/{path.name}" for path in sorted(converted().iterdir())]
+    path = place / draw(st.sampled_from([*(MODEL_FILES[:3] * 3), *MODEL_FILES[3:], *of_copy]))
     if path.name == "model.safetensors" and draw(st.booleans()):
         damage_weights(draw, path)
         how = "weights"
     else:
         how = damage_file(draw, path, [place / name for name in MODEL_FILES])
     verb = draw(st.sampled_from(sorted(good)))
-    before = contents(place)
+    before = originals(place)
     outcome = command(*working(place)[verb], stdin=_STDIN)
-    assert contents(place) == before
-    if refused(outcome, folder.name, "dragoman-fuzz-run", "stdin", "weights"):
+    assert originals(place) == before
+    if refused(outcome, folder.name, "dragoman-fuzz-run", "stdin", "weights", "CTranslate2", talks=True):
         return "refused"
     # Weights without their checksum, and settings, may be others on purpose.
     if how == "weights" or (path.name == "config.json" and how in ("json", "bytes")):

@@ -20,7 +20,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dragoman.checkpoint import MODEL_FILES, WEIGHTS_FILE, ModelFolder, read_weights
+from dragoman.checkpoint import ModelFolder, read_weights
+from dragoman.folder import MODEL_FILES, WEIGHTS_FILE
 from tests.fuzz.cases import prepared
 from tests.fuzz.faults import full_disk
 from tests.fuzz.running import Outcome, assert_nothing_half_written, command, contents, fresh_folder, refused

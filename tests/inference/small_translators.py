@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, ModelConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.model.attention import AttentionMaps

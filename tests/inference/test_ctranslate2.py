@@ -6,26 +6,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import EXPORT_FILE
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
-from dragoman.exported import describe
-from dragoman.inference.ctranslate2 import choose_engine
-from dragoman.inference.rules import length_penalty
+from dragoman.folder import EXPORT_FILE, describe
+from dragoman.inference.conversion import write_model
+from dragoman.inference.hypotheses import length_penalty
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
-from dragoman.interop import ctranslate2
 from tests.small_models import LINES, small_model
-
-library = pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     loaded = small_model()
-    ctranslate2.write_model(loaded, folder)
-    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    write_model(loaded, folder)
+    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
     return folder
 
 
@@ -34,8 +29,8 @@ def biased(folder: Path, token: int, bias: float) -> tuple[Translator, Translato
     loaded = small_model(softmax_bias=True)
     with torch.no_grad():
         loaded.model.softmax.bias[token] = bias
-    ctranslate2.write_model(loaded, folder)
-    (folder / EXPORT_FILE).write_bytes(describe(loaded, "ctranslate2"))
+    write_model(loaded, folder)
+    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
     return Translator(loaded), Translator.load(folder)
 
 
@@ -158,13 +153,9 @@ def test_what_looks_inside_is_refused(folder: Path) -> None:
         translator.align(LINES[:2], translator.translate(LINES[:2]))
 
 
-def test_an_engine_must_fit_the_folder(folder: Path, tmp_path: Path) -> None:
-    assert choose_engine(folder, "auto") == choose_engine(folder, "ctranslate2") == "ctranslate2"
+def test_pytorch_cannot_read_an_exported_folder(folder: Path) -> None:
     with pytest.raises(ConfigError, match="--engine"):
-        choose_engine(folder, "torch")
-    assert choose_engine(tmp_path, "auto") == "torch"
-    with pytest.raises(ConfigError, match="dragoman export"):
-        choose_engine(tmp_path, "ctranslate2")
+        Translator.load(folder, engine="torch")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x06\x00\x00\x00" + bytes(100)])

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from dragoman.config import EOS, PAD, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.engine import Engine
+from dragoman.inference.hypotheses import Hypothesis
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength
-from dragoman.inference.search import Hypothesis, SearchState, log_sums, search
+from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
@@ -135,15 +136,6 @@ def test_a_search_uses_the_weights_as_they_are_now(change: Callable[[Transformer
         assert found == Engine(model, CPU, autocast=False).search(sources, config)
         assert found != before
         before = found
-
-
-def test_matrices_are_prepared_once_while_the_weights_stay() -> None:
-    engine, source = Engine(opinionated(), CPU, autocast=False), [[5, 6, 7, EOS]]
-    first = engine.search(source, SearchConfig())
-    made = engine.decoder()
-    assert engine.search(source, SearchConfig()) == first
-    engine.score(source, source)
-    assert engine.decoder() is made
 
 
 @pytest.mark.parametrize("max_length", [9, 10, 11, 12])

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from dragoman.config import BOS, EOS, PAD, UNK
-from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once, length_penalty
+from dragoman.inference.hypotheses import length_penalty
+from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once
 
 NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
 

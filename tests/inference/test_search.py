@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
-from dragoman.inference.rules import Rule, length_penalty
-from dragoman.inference.search import Hypothesis, SearchState, Step, search
+from dragoman.inference.hypotheses import Hypothesis, length_penalty
+from dragoman.inference.rules import Rule
+from dragoman.inference.search import SearchState, Step, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
 VOCABULARY = 8

@@ -17,8 +17,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, ModelConfig, SearchConfig, TextConfig
+from dragoman.folder import Direction
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, TextConfig
-from dragoman.inference.search import Hypothesis, SearchState, search
+from dragoman.inference.hypotheses import Hypothesis
+from dragoman.inference.search import SearchState, search
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import BeamRecorder, beam_tree, inspect, predictions
 from dragoman.model.masks import causal_mask

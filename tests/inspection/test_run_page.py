@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dragoman.checkpoint import CURVES_FILE, REPORT_FILE, picture_of_curves
+from dragoman.checkpoint import picture_of_curves
 from dragoman.config import DragomanError, TrainConfig
+from dragoman.folder import CURVES_FILE, REPORT_FILE
 from dragoman.inspection.curves import draw, ticks
 from dragoman.inspection.run import Run, differing_settings
 from dragoman.inspection.run_page import render_runs, write_report

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from dragoman.checkpoint import Direction
+from dragoman.folder import Direction
 from dragoman.interop import argos, ctranslate2
 from tests.small_models import LINES, small_model
 

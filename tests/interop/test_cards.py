@@ -13,8 +13,9 @@ import pytest
 import torch
 import yaml
 
-from dragoman.checkpoint import IMPORTED_FACT, TEXT_FACT, Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, UNK, DragomanError, SearchConfig
+from dragoman.folder import IMPORTED_FACT, TEXT_FACT, Direction
 from dragoman.inference.translator import Translator
 from dragoman.interop import ctranslate2, huggingface, onnx
 from dragoman.interop.argos import Package

@@ -10,6 +10,7 @@ import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import UNK
+from dragoman.inference import conversion
 from dragoman.interop import ctranslate2
 from dragoman.interop.parity import Parity, Sample, prove
 from tests.small_models import LINES, kinds, small_model
@@ -73,8 +74,8 @@ def test_quantized_weights_are_loaded_and_close(quantization: str, tmp_path: Pat
 
 
 def test_the_proof_notices_wrong_positions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = ctranslate2.sinusoids
-    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    right = conversion.sinusoids
+    monkeypatch.setattr(conversion, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
     parity = exported(small_model(), tmp_path)
     assert not parity.passed
     assert parity.examples

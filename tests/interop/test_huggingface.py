@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.checkpoint import LONGEST_FACT, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, DragomanError
+from dragoman.folder import LONGEST_FACT
 from dragoman.interop.huggingface import HuggingFaceBackend, write_model
 from dragoman.interop.parity import Sample, prove
 from dragoman.model.transformer import Transformer

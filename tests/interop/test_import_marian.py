@@ -11,9 +11,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from dragoman.checkpoint import IMPORTED_FACT, LONGEST_FACT, TEXT_FACT, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError
-from dragoman.exported import describe
+from dragoman.folder import IMPORTED_FACT, LONGEST_FACT, TEXT_FACT, describe
 from dragoman.inference.engine import Engine
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
@@ -128,7 +128,7 @@ def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Pa
     facts = {"validation": {"bleu": 31.5}, "steps": 900, TEXT_FACT: "abc", LONGEST_FACT: 30}
     loaded = small_model().with_facts(facts)
     huggingface.write_model(loaded, tmp_path)
-    described = describe(loaded, "huggingface", [tmp_path / "model.safetensors"])
+    described = describe(loaded.direction, loaded.model.config, "huggingface", [tmp_path / "model.safetensors"])
     (tmp_path / "dragoman.json").write_bytes(described)
     assert read_marian(tmp_path).loaded.direction == loaded.direction
     change_tensors(tmp_path, **{BIAS: torch.zeros(64)})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman import train as train_module
-from dragoman.checkpoint import CURVES_FILE, REPORT_FILE
+from dragoman.folder import CURVES_FILE, REPORT_FILE
 from tests.training.small_runs import records, same
 
 from .running import NO_SHAPE, Ended, kept

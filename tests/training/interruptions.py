@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.checkpoint import list_checkpoints, read_weights
+from dragoman.checkpoint import read_weights
+from dragoman.folder import list_checkpoints
 from dragoman.training.step import StepBatches
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validation

@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.checkpoint import LONGEST_FACT, Direction, ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, read_weights
 from dragoman.config import BOS, EOS, ModelConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
 from dragoman.corpus_check.cleaning import clean_text
+from dragoman.folder import LONGEST_FACT, Direction, list_checkpoints
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import Batch, pad_right
 from dragoman.text.preprocess import prepare_text

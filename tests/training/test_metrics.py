@@ -14,7 +14,7 @@ import rich.console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.summary.writer import event_file_writer
 
-from dragoman.checkpoint import METRICS_FILE
+from dragoman.folder import METRICS_FILE
 from dragoman.training import metrics as recorder
 from dragoman.training.metrics import Recorder
 from tests.fuzz.faults import complaint, no_space

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelFolder, list_checkpoints
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import DragomanError, OptimizerConfig, TextConfig, ValidationConfig
+from dragoman.folder import list_checkpoints
 from dragoman.runtime import device as precision_module
 from dragoman.training.run_state import list_states
 from dragoman.training.trainer import Trainer

@@ -15,8 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.checkpoint import LOCK_FILE
 from dragoman.config import CleaningConfig, OptimizerConfig, TextConfig, TrainConfig, ValidationConfig
+from dragoman.folder import LOCK_FILE
 from dragoman.training.run_state import (
     Progress,
     list_states,

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelFolder, list_checkpoints, read_weights
+from dragoman.checkpoint import ModelFolder, read_weights
 from dragoman.config import DragomanError, ModelConfig, OptimizerConfig, ValidationConfig
+from dragoman.folder import list_checkpoints
 from dragoman.training.run_state import list_states, settings_digest
 from dragoman.training.step import StepBatches, Stepper
 from dragoman.training.trainer import Trainer

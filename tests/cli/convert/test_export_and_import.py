@@ -11,8 +11,8 @@ import pytest
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
+from dragoman.inference import conversion
 from dragoman.inference.translator import Translator
-from dragoman.interop import ctranslate2
 from tests.small_models import LINES
 
 from .exports import NEEDED, arguments, export
@@ -83,8 +83,8 @@ def test_a_failed_proof_is_a_failed_export(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ctranslate2", reason="needs ctranslate2")
-    right = ctranslate2.sinusoids
-    monkeypatch.setattr(ctranslate2, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
+    right = conversion.sinusoids
+    monkeypatch.setattr(conversion, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
     assert main(arguments(model, "ctranslate2", model.parent / "out")) == 1
     said = capsys.readouterr().err
     assert "FAILED" in said
@@ -102,14 +102,14 @@ def test_a_fault_in_a_quantized_export_shows_in_float32(
     said = capsys.readouterr().err
     assert "first the same in float32" in said
     assert said.count("passed") == 2
-    right = ctranslate2.specification
+    right = conversion.specification
 
-    def wrong(specs: Any, loaded: ModelFolder) -> Any:
-        spec = right(specs, loaded)
+    def wrong(loaded: ModelFolder) -> Any:
+        spec = right(loaded)
         spec.config.layer_norm_epsilon = 1e-2
         return spec
 
-    monkeypatch.setattr(ctranslate2, "specification", wrong)
+    monkeypatch.setattr(conversion, "specification", wrong)
     words[words.index("--out") + 1] = str(model.parent / "bad")
     assert main(words) == 1
     said = capsys.readouterr().err

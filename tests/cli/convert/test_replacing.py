@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.checkpoint import Direction, ModelFolder
+from dragoman.checkpoint import ModelFolder
 from dragoman.cli.convert import _staging
 from dragoman.cli.main import main
 from dragoman.config import DragomanError
+from dragoman.folder import Direction
 from dragoman.interop import huggingface
 from tests.small_models import small_model
 

@@ -7,16 +7,34 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.checkpoint import EXPORT_FILE, IMPORTED_FACT, MODEL_FILES, Direction
+from dragoman.checkpoint import ModelFolder
 from dragoman.config import DragomanError
-from dragoman.exported import PARITY_FILE, describe, files_of_earlier_result, files_of_model, read_description
+from dragoman.folder import (
+    EXPORT_FILE,
+    IMPORTED_FACT,
+    MODEL_FILES,
+    PARITY_FILE,
+    Direction,
+    describe,
+    files_of_earlier_result,
+    files_of_model,
+    read_exported,
+)
 from tests.small_models import small_model
+
+
+def described(loaded: ModelFolder, target: str, files: list[Path] | None = None) -> bytes:
+    return describe(loaded.direction, loaded.model.config, target, files or [])
+
+
+def earlier(folder: Path, loaded: ModelFolder, target: str = "") -> set[str]:
+    return files_of_earlier_result(folder, loaded.direction, loaded.model.config, target)
 
 
 def test_a_description_comes_back(tmp_path: Path) -> None:
     loaded = small_model()
-    (tmp_path / EXPORT_FILE).write_bytes(describe(loaded, "onnx"))
-    found = read_description(tmp_path)
+    (tmp_path / EXPORT_FILE).write_bytes(described(loaded, "onnx"))
+    found = read_exported(tmp_path)
     assert (found.target, found.direction, found.config) == ("onnx", loaded.direction, loaded.model.config)
 
 
@@ -25,25 +43,25 @@ def test_a_description_comes_back(tmp_path: Path) -> None:
 )
 def test_a_damaged_description_is_one_sentence(content: bytes, tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match=r"dragoman\.json: missing"):
-        read_description(tmp_path)
+        read_exported(tmp_path)
     (tmp_path / EXPORT_FILE).write_bytes(content)
     with pytest.raises(DragomanError, match=r"dragoman\.json: .*damaged"):
-        read_description(tmp_path)
+        read_exported(tmp_path)
     (tmp_path / PARITY_FILE).touch()
-    assert files_of_earlier_result(tmp_path, small_model(), "onnx") == set()
+    assert earlier(tmp_path, small_model(), "onnx") == set()
     assert tmp_path / "config.json" in files_of_model(tmp_path)
 
 
 def test_files_are_compared_with_their_checksums_on_request(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(b"weights")
-    (tmp_path / EXPORT_FILE).write_bytes(describe(small_model(), "ctranslate2", [file]))
-    read_description(tmp_path, verify=True)
+    (tmp_path / EXPORT_FILE).write_bytes(described(small_model(), "ctranslate2", [file]))
+    read_exported(tmp_path, verify=True)
     file.write_bytes(b"weighty")
-    read_description(tmp_path)
+    read_exported(tmp_path)
     for _ in range(2):
         with pytest.raises(DragomanError, match=r"model\.bin: missing, damaged, or of another model; export"):
-            read_description(tmp_path, verify=True)
+            read_exported(tmp_path, verify=True)
         file.unlink(missing_ok=True)
 
 
@@ -51,21 +69,21 @@ def test_only_a_result_of_the_same_model_and_target_may_be_replaced(tmp_path: Pa
     export, imported, model = tmp_path / "export", tmp_path / "imported", small_model()
     export.mkdir()
     (export / "model.bin").write_bytes(b"weights")
-    (export / EXPORT_FILE).write_bytes(describe(model, "ctranslate2", [export / "model.bin"]))
+    (export / EXPORT_FILE).write_bytes(described(model, "ctranslate2", [export / "model.bin"]))
     model.save(imported)
-    assert files_of_earlier_result(imported, model) == set(), "trained, as it has no proof"
+    assert earlier(imported, model) == set(), "trained, as it has no proof"
     for folder in (export, imported):
         (folder / PARITY_FILE).touch()
     of_export = {"model.bin", "README.md", EXPORT_FILE, PARITY_FILE}
     for same in (model, model.with_facts({"steps": 12})):
-        assert files_of_earlier_result(export, same, "ctranslate2") == of_export
-        assert {*MODEL_FILES, PARITY_FILE} <= files_of_earlier_result(imported, same)
+        assert earlier(export, same, "ctranslate2") == of_export
+        assert {*MODEL_FILES, PARITY_FILE} <= earlier(imported, same)
     smaller = small_model()
     smaller.model.config = replace(smaller.model.config, num_encoder_layers=1)
     others = [replace(model, direction=Direction("en", "fr")), model.with_facts({IMPORTED_FACT: "opus"}), smaller]
     for other in others:
-        assert files_of_earlier_result(export, other, "ctranslate2") == set()
-        assert files_of_earlier_result(imported, other) == set()
-    assert files_of_earlier_result(export, model, "onnx") == set()
-    assert files_of_earlier_result(export, model) == set()
-    assert files_of_earlier_result(tmp_path / "nothing", model, "onnx") == set()
+        assert earlier(export, other, "ctranslate2") == set()
+        assert earlier(imported, other) == set()
+    assert earlier(export, model, "onnx") == set()
+    assert earlier(export, model) == set()
+    assert earlier(tmp_path / "nothing", model, "onnx") == set()
