@@ -171,12 +171,12 @@ def show_training(result: dict[str, Any]) -> None:
 
 def show_decoding(result: dict[str, Any]) -> None:
     """Print the tables of the decoding comparison."""
-    more = {"ratio_fp32": "×fp32", "ratio_bf16": "×bf16", "bleu": "BLEU", "equal_lines": "equal"}
+    more = {"ratio_fp32": "×fp32", "ratio_int8": "×int8", "bleu": "BLEU", "equal_lines": "equal"}
     for mode, asked in MODES.items():
         unit = "ms" if asked["each"] else "lines/s"
         what = "milliseconds a sentence" if asked["each"] else "sentences a second"
         CONSOLE.print(table(f"Decoding, {mode}, {what}", unit, result[mode], more))
-    CONSOLE.print("×fp32, ×bf16: how many times as fast Dragoman is. equal: lines as Dragoman's fp32.")
+    CONSOLE.print("×fp32, ×int8: how many times as fast Dragoman is. equal: lines as Dragoman's fp32.")
 
 
 def main(arguments: list[str]) -> int:

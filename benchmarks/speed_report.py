@@ -61,9 +61,9 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
     )
     yield (
         f"The length penalty is {settings['length_penalty']:g}, so that all search for the same translation. In "
-        f"batches, Dragoman runs one process with one thread for each core, CTranslate2 either the same (2x1) or one "
-        f"process with all threads (1x2), the others one process with all threads and 64 sentences at a time. One by "
-        f"one: the first 100 lines."
+        f"batches, Dragoman in fp32 and int8, its default, lets CTranslate2 compute one batch for each core; CTranslate2 "
+        f"itself either does the same (2x1) or computes one batch with all threads (1x2); the others compute 64 "
+        f"sentences at a time. One by one: the first 100 lines."
     )
     for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
         each = "one" in mode
@@ -73,12 +73,12 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
         ]
         unit = "milliseconds per sentence" if each else "sentences/s"
         yield f"**{mode}**"
-        times = ("Dragoman bf16 is faster by a factor of", "Dragoman fp32 by", "BLEU", "same lines as Dragoman fp32")
+        times = ("Dragoman int8 is faster by a factor of", "Dragoman fp32 by", "BLEU", "same lines as Dragoman fp32")
         yield _table(("", unit, "min – max", *times), rows)
 
 
 def _ratios(row: Record) -> Iterable[str]:
-    return (f"{row[name]:.2f}" if name in row else "" for name in ("ratio_bf16", "ratio_fp32"))
+    return (f"{row[name]:.2f}" if name in row else "" for name in ("ratio_int8", "ratio_fp32"))
 
 
 def _speed(row: Record) -> tuple[str, str]:

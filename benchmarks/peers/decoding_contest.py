@@ -138,7 +138,7 @@ def _rows(answers: dict[str, list[Message]], count: int, references: Sequence[st
         rows[name]["bleu"] = round(bleu.score, 2)
         if own is not None:
             rows[name]["equal_lines"] = round(sum(a == b for a, b in zip(lines, own, strict=True)) / len(own), 4)
-    ratios = {f"ratio_{precision}": f"dragoman {precision}" for precision in ("fp32", "bf16")}
+    ratios = {f"ratio_{precision}": f"dragoman {precision}" for precision in ("fp32", "int8")}
     add_ratios(rows, ratios, more_is_better=not any("milliseconds" in repeats[0] for repeats in answers.values()))
     return rows
 
