@@ -61,9 +61,9 @@ def _decoding(result: Record, settings: Record) -> Iterable[str]:
     )
     yield (
         f"The length penalty is {settings['length_penalty']:g}, so that all search for the same translation. In "
-        f"batches, Dragoman in fp32 and int8, its default, lets CTranslate2 compute one batch for each core; CTranslate2 "
-        f"itself either does the same (2x1) or computes one batch with all threads (1x2); the others compute 64 "
-        f"sentences at a time. One by one: the first 100 lines."
+        f"batches, Dragoman in fp32 and int8 (its default) computes one batch on each core, with CTranslate2. "
+        f"CTranslate2 by itself does the same (2x1), or one batch on all cores (1x2). Dragoman in bf16 and the others "
+        f"compute one batch on all cores, the others of 64 sentences. One by one: the first 100 lines."
     )
     for mode in [key for key in result if key not in ("model", "ways", "equal work")]:
         each = "one" in mode

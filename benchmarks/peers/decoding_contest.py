@@ -23,7 +23,7 @@ from peers.training_contest import shape_of
 
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out} --preset small "
-    "--model.embedding-gain 1 --max-minutes 4 --optimizer.schedule linear --text.vocab-size {vocabulary}"
+    "--max-steps 1000 --optimizer.schedule linear --text.vocab-size {vocabulary} --text.placeholders 0"
 )
 TEST = "test_2016_flickr"
 LENGTH_PENALTY = 0.0
@@ -70,7 +70,7 @@ def make_model(settings: Settings) -> tuple[Path, dict[str, Any]]:
         DragomanError: the model is of a kind that the peers' formats are not made for here.
     """
     if not (settings.model / "model.safetensors").is_file():
-        settings.report(f"{settings.model}: no model yet; training one for four minutes")
+        settings.report(f"{settings.model}: no model yet; training one for 1,000 steps")
         words = TRAIN.format(data=settings.data, out=settings.model, vocabulary=VOCABULARY).split()
         environment = {**os.environ, "OMP_NUM_THREADS": str(settings.threads)}
         subprocess.run([sys.executable, "-m", "dragoman", *words], check=True, env=environment)
