@@ -38,9 +38,10 @@ from dragoman.config import DragomanError
 ROOT = Path(__file__).resolve().parents[1]
 OWN_PACKAGES = ("numpy", "sacrebleu", "sentencepiece")
 """Those of this process whose versions are worth knowing, beside what the workers tell of theirs."""
+_TRAIN = TRAIN.format(data="DATA", out="MODEL", vocabulary=VOCABULARY)
 SETTINGS: dict[str, dict[str, Any]] = {
     "training": {"vocabulary": VOCABULARY, "batch_tokens": BATCH_TOKENS},
-    "decoding": {"test": TEST, "length_penalty": LENGTH_PENALTY, "train": f"dragoman {TRAIN}"},
+    "decoding": {"test": TEST, "length_penalty": LENGTH_PENALTY, "train": f"dragoman {_TRAIN}"},
 }
 """What the results files say beside the options."""
 _TOLD = ("only", "sizes", "precisions", "repeats", "peers", "threads", "batches", "lines", "model")
