@@ -308,12 +308,8 @@ def _open_for_ctranslate2(
     if (folder / MODEL_FILE).is_file():
         exported = read_exported(folder, verify=True)
         vocabulary = Vocabulary.load(folder)
-        return (
-            CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers),
-            vocabulary,
-            exported.direction,
-            None,
-        )
+        engine = CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers)
+        return engine, vocabulary, exported.direction, None
     config, vocabulary, direction = read_description(folder)
     key = ""
     with suppress(DragomanError):
