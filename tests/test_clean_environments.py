@@ -16,7 +16,6 @@ from dragoman.inference.translator import Translator
 from tests.small_models import LINES, small_model
 
 ROOT = Path(__file__).resolve().parents[1]
-pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
 
 # Folders of its own, so that nothing that Argos downloaded earlier helps.
 ALONE = """

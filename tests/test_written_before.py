@@ -92,7 +92,6 @@ def test_scores_are_those_of_before_and_evaluations_compare(folder: Path, capsys
 
 
 def test_exports_are_still_understood(folder: Path) -> None:
-    pytest.importorskip("ctranslate2")
     lines = (folder / "valid.en").read_bytes()
     search = ["--beam", 2, "--max-length", 10]
     texts = [json.loads(line)["text"] for line in (folder / "expected" / "finished.jsonl").read_text().splitlines()]

@@ -193,7 +193,6 @@ def test_marian_translates_the_same(tmp_path: Path) -> None:
 
 
 def test_ctranslate2_translates_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("ctranslate2")
     from peers import ctranslate2_peer
 
     translator, plain = plain_model(tmp_path)

@@ -87,7 +87,6 @@ def test_evaluate_writes_it_with_checksums_of_text_and_weights(
 
 
 def test_an_exported_model_says_how_its_weights_are_stored(tmp_path: Path, test_text: Path) -> None:
-    pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[ctranslate2]'")
     loaded, out = replace(small_model(), direction=Direction("en", "fr")), tmp_path / "exported"
     out.mkdir()
     ctranslate2.write_model(loaded, out, "int8")

@@ -14,7 +14,6 @@ from dragoman.folder import Direction
 from dragoman.interop import argos, ctranslate2
 from tests.small_models import LINES, small_model
 
-pytest.importorskip("ctranslate2", reason="needs ctranslate2: pip install 'dragoman[argos]'")
 pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
 
 

@@ -82,7 +82,6 @@ def test_an_exported_folder_translates_like_the_model(model: Path, capsys: pytes
 def test_a_failed_proof_is_a_failed_export(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("ctranslate2", reason="needs ctranslate2")
     right = conversion.sinusoids
     monkeypatch.setattr(conversion, "sinusoids", lambda length, size, layout: right(length, size, "halves"))
     assert main(arguments(model, "ctranslate2", model.parent / "out")) == 1
