@@ -40,6 +40,7 @@ METRICS_FILE, RUN_FILE, LOCK_FILE, REPORT_FILE = "metrics.jsonl", "train.yaml", 
 RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE, REPORT_FILE, CURVES_FILE)
 CONVERTED = "ctranslate2"
 """Folder beside the weights: the model as CTranslate2 reads it, made when it first translates on a CPU."""
+_COPY_VERSION = 2  # of what a copy holds; 2 gives attention away
 RUN_FOLDERS = (CHECKPOINTS, CONVERTED, "data", "tensorboard")
 """With RUN_FILES and HELD_OUT.*, everything that a training run writes."""
 
@@ -133,14 +134,14 @@ def read_description(folder: Path) -> tuple[ModelConfig, Vocabulary, Direction]:
 
 
 def model_key(folder: Path) -> str:
-    """What changes with a model folder's weights or description; weights that come with a checksum are not read."""
+    """What changes with a model folder's weights, description or the way it is copied; weights that come with a checksum are not read."""
     path = folder / WEIGHTS_FILE
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             weights = (file.metadata() or {}).get("sha256") or checksum(path)
     except (OSError, safetensors.SafetensorError):
         return ""
-    return f"{weights} {checksum(folder / CONFIG_FILE)}"
+    return f"{weights} {checksum(folder / CONFIG_FILE)} {_COPY_VERSION}"
 
 
 # ---- exported folders
@@ -157,6 +158,7 @@ class Description:
     config: ModelConfig
     checksums: dict[str, str]  # SHA-256 of each file that the library reads
     made_from: str  # model_key of the model folder, if this is its copy
+    attends: bool  # whether a model for CTranslate2 gives its attention away
 
 
 def describe(
@@ -171,6 +173,7 @@ def describe(
         "facts": direction.facts,
         "checksums": {path.name: checksum(path) for path in files},
         "made_from": made_from,
+        "attends": target == CONVERTED,
         "dragoman": VERSION,
     }
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
@@ -193,7 +196,12 @@ def _read(path: Path) -> Description:
     direction = Direction(content["source"], content["target"], content["facts"])
     target, made_from = content.get("format", ""), content.get("made_from", "")
     return Description(
-        target, direction, ModelConfig(**content["model"]), dict(content.get("checksums", {})), made_from
+        target,
+        direction,
+        ModelConfig(**content["model"]),
+        dict(content.get("checksums", {})),
+        made_from,
+        bool(content.get("attends")),
     )
 
 

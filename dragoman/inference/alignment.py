@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from dragoman.inference.results import Part
 from dragoman.text.languages import has_spaces
 from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel, Vocabulary
 
-if TYPE_CHECKING:
-    from torch import Tensor
+Array = np.ndarray[Any, np.dtype[np.float32]]
 
 Links = list[tuple[int, int]]
 """Pairs (source word, target word), counted from 0, in the order of the target."""
@@ -91,20 +92,20 @@ def alignment_layer(num_layers: int) -> int:
     return num_layers - (2 if num_layers >= 6 else 1)
 
 
-def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
+def align(weights: Array, source_words: Sequence[int], target_words: Sequence[int]) -> Links:
     """Link each target word to the source word that the steps which predict it attend to most.
 
     The heads are averaged. A source word's weight is the sum over its subwords, a target word's the mean over its own.
 
     Args:
-        weights: cross-attention (H, T, S), perhaps padded; row t belongs to the step that predicts subword t.
+        weights: cross-attention (H, T, S), perhaps padded or without `</s>`; row t is the step that predicts subword t.
         source_words: word of each source subword (S), NO_WORD for `</s>`.
         target_words: word of each target subword (T), NO_WORD for `</s>`.
     """
     sources, targets = max(source_words, default=NO_WORD) + 1, max(target_words, default=NO_WORD) + 1
     if not sources:
         return []
-    mean = weights.float().mean(dim=0).tolist()  # (T, S)
+    mean = np.asarray(weights).mean(axis=0).tolist()  # (T, S)
     totals = [[0.0] * sources for _ in range(targets)]
     for step, target in enumerate(target_words):
         if target == NO_WORD:
@@ -116,7 +117,7 @@ def align(weights: Tensor, source_words: Sequence[int], target_words: Sequence[i
 
 
 def align_sentences(
-    weights: Tensor, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: tuple[Unit, Unit]
+    weights: Array, source: Sequence[int], target: Sequence[int], vocabulary: Vocabulary, units: tuple[Unit, Unit]
 ) -> Alignment:
     """The alignment of one sentence pair, ids that end with EOS, from cross-attention (H, T, S)."""
     source_words, source_shown = split_into_words(source, vocabulary.source, units[0])

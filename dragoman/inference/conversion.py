@@ -16,6 +16,7 @@ from torch import Tensor
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, DragomanError, ModelConfig
 from dragoman.folder import CONVERTED, EXPORT_FILE, describe, model_key
+from dragoman.inference.alignment import alignment_layer
 from dragoman.inference.ctranslate2 import CTranslate2Engine
 from dragoman.inference.engine import Engine
 from dragoman.model.embedding import sinusoids
@@ -85,7 +86,14 @@ def specification(loaded: ModelFolder) -> Any:
     layers = (config.num_encoder_layers, config.num_decoder_layers)
     activation = getattr(specs.common_spec.Activation, config.activation.upper())
     pre_norm = config.norm == "pre"
-    spec = specs.TransformerSpec.from_config(layers, config.num_heads, pre_norm=pre_norm, activation=activation)
+    spec = specs.TransformerSpec.from_config(
+        layers,
+        config.num_heads,
+        pre_norm=pre_norm,
+        activation=activation,
+        alignment_layer=alignment_layer(config.num_decoder_layers),
+        alignment_heads=config.num_heads,
+    )
     for part, name, language in ((spec.encoder, "encoder", "source"), (spec.decoder, "decoder", "target")):
         part.scale_embeddings = True
         part.position_encodings.encodings = _positions(config, weights, language)

@@ -10,8 +10,10 @@ from itertools import groupby
 from pathlib import Path
 
 import ctranslate2
+import numpy as np
 
 from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig
+from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
@@ -41,6 +43,7 @@ class CTranslate2Engine:
         device: str = "cpu",
         compute_type: str = "default",
         workers: int = 0,
+        attends: bool = False,
     ) -> None:
         """Load a folder with a model.bin.
 
@@ -51,7 +54,9 @@ class CTranslate2Engine:
             device: cpu, cuda or cuda:N.
             compute_type: the precision, one of CTranslate2's names; default is that of the file.
             workers: batches computed at the same time, which share the cores; 0 is one for each core.
+            attends: whether the model gives away its attention in the layer that alignments are read from.
         """
+        self.aligning_layer = alignment_layer(config.num_decoder_layers) if attends else -1
         self.config, self.device, self._vocabulary = config, device, vocabulary
         kind, _, index = device.partition(":")
         cores = available_cores() if kind == "cpu" else 1
@@ -142,6 +147,25 @@ class CTranslate2Engine:
             max_input_length=0,
         )
         return [list(result.log_probs) for result in found]
+
+    def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
+        """The weights (1, T, S) of aligning_layer along each target, as the mean of its heads without `</s>`.
+
+        The targets are decoded again: from a beam search CTranslate2 returns wrong weights for some first subwords.
+        """
+        prefixes = [self._vocabulary.target.pieces(ids[:-1]) for ids in targets]
+        found = self._translator.translate_batch(
+            [self._source(ids) for ids in sources],
+            target_prefix=prefixes,
+            max_batch_size=_BATCH_TOKENS,
+            batch_type="tokens",
+            beam_size=1,
+            max_input_length=0,
+            max_decoding_length=max(1, *map(len, prefixes)),
+            return_attention=True,
+        )
+        weights = (result.attention[0][: len(prefix)] for result, prefix in zip(found, prefixes, strict=True))
+        return [np.array([one], dtype=np.float32) for one in weights]
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one call: enough for all workers, to which CTranslate2 gives batches of its own."""

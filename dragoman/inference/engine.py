@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, PAD, DragomanError, SearchConfig
+from dragoman.inference.alignment import Array
 from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.incremental import IncrementalDecoder, IncrementalState
 from dragoman.inference.rules import Rule, rules_of
@@ -78,6 +79,10 @@ class Engine:
         with self._evaluating():
             self.model.states(*self._teacher_forcing(sources, targets), maps)
         return maps
+
+    def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
+        """The weights (H, T, S) of one decoder layer along each target, padded; ids, each ending in EOS; one batch."""
+        return list(self.attention(sources, targets)[f"decoder.{layer}.cross_attention"].cpu().numpy())
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one batch of a search: sentences × longest source."""

@@ -277,16 +277,18 @@ class Translator:
 
     def _align(self, parts: list[Part], names: list[str], layer: int, units: tuple[Unit, Unit]) -> list[Alignment]:
         """The alignment of each part by itself; names are what messages call the parts."""
-        engine, sources = self.torch_engine, self.source.encode([part.source for part in parts], names)
+        has_weights = isinstance(self.engine, CTranslate2Engine) and layer == self.engine.aligning_layer
+        engine = self.engine if has_weights else self.torch_engine
+        sources = self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]
 
         def compute(batch: list[int]) -> list[Alignment]:
-            maps = engine.attention([sources[i] for i in batch], [targets[i] for i in batch])
+            found = engine.cross_attention([sources[i] for i in batch], [targets[i] for i in batch], layer)
             return [
                 align_sentences(weights, sources[i], targets[i], self.vocabulary, units).with_placeholders(
                     self.source.mask(parts[i].source)[1]
                 )
-                for weights, i in zip(maps[f"decoder.{layer}.cross_attention"].cpu(), batch, strict=True)
+                for weights, i in zip(found, batch, strict=True)
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
@@ -294,7 +296,7 @@ class Translator:
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""
-        layers = self.model.config.num_decoder_layers
+        layers = self.config.num_decoder_layers
         if not 0 <= layer <= layers:
             raise ConfigError(f"alignment_layer is {layer}, but the model has {layers} decoder layers")
         return layer - 1 if layer else alignment_layer(layers)
@@ -308,7 +310,7 @@ def _open_for_ctranslate2(
     if (folder / MODEL_FILE).is_file():
         exported = read_exported(folder, verify=True)
         vocabulary = Vocabulary.load(folder)
-        engine = CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers)
+        engine = CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers, exported.attends)
         return engine, vocabulary, exported.direction, None
     config, vocabulary, direction = read_description(folder)
     key = ""
@@ -318,5 +320,5 @@ def _open_for_ctranslate2(
         _late("inference.conversion").convert(folder)
     fastest = "int8" if device == "cpu" else "auto"
     compute_type = {"auto": fastest, "fp32": "float32", "bf16": "bfloat16"}[precision]
-    engine = CTranslate2Engine(folder / CONVERTED, vocabulary, config, device, compute_type, workers)
+    engine = CTranslate2Engine(folder / CONVERTED, vocabulary, config, device, compute_type, workers, attends=True)
     return engine, vocabulary, direction, folder

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,12 +146,31 @@ def test_workers_change_nothing(folder: Path) -> None:
     assert [t.text for t in alone.translate(LINES)] == [t.text for t in several.translate(LINES)]
 
 
-def test_what_looks_inside_is_refused(folder: Path) -> None:
-    translator = Translator.load(folder)
+def test_attention_and_alignments_are_those_of_pytorch(folder: Path) -> None:
+    ours, theirs = Translator(small_model()), Translator.load(folder)
+    lines = [*LINES, "", ". ".join(LINES[:5])]
+    translations = ours.translate(lines)
+    sources = ours.source.encode(LINES, LINES)
+    targets = [[*ids, EOS] for ids in ([], *(one.subwords for one in translations[1 : len(LINES)]))]
+    layer = ours.aligning_layer(0)
+    pairs = (translator.engine.cross_attention(sources, targets, layer) for translator in (ours, theirs))
+    for source, target, here, there in zip(sources, targets, *pairs, strict=True):
+        mean = here.mean(axis=0)[: len(target) - 1, : len(source) - 1]
+        assert there.ravel() == pytest.approx(mean.ravel(), abs=1e-5)
+    assert theirs.align(lines, translations) == ours.align(lines, translations)
+
+
+def test_what_looks_inside_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DragomanError, match="take the model folder that was exported"):
-        inspect(translator, LINES[3])
-    with pytest.raises(DragomanError, match="take the model folder that was exported"):
-        translator.align(LINES[:2], translator.translate(LINES[:2]))
+        inspect(Translator.load(folder), LINES[3])
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    before = json.loads((folder / EXPORT_FILE).read_text())
+    del before["attends"]  # by a version that did not export the layer
+    (tmp_path / EXPORT_FILE).write_text(json.dumps(before))
+    for translator, layer in ((Translator.load(tmp_path), 0), (Translator.load(folder), 1)):
+        with pytest.raises(DragomanError, match="take the model folder that was exported"):
+            translator.align(LINES[:2], translator.translate(LINES[:2]), layer)
 
 
 def test_pytorch_cannot_read_an_exported_folder(folder: Path) -> None:
