@@ -134,7 +134,10 @@ def read_description(folder: Path) -> tuple[ModelConfig, Vocabulary, Direction]:
 
 
 def model_key(folder: Path) -> str:
-    """What changes with a model folder's weights, description or the way it is copied; weights that come with a checksum are not read."""
+    """What changes with a model folder's weights, description or the way it is copied.
+
+    Weights that come with a checksum are not read.
+    """
     path = folder / WEIGHTS_FILE
     try:
         with safetensors.safe_open(path, framework="numpy") as file:

@@ -33,6 +33,9 @@ VERBS = {
         ("folder", "sentence"),
         ("n_best", "batch_tokens", "engine", "workers"),
     ),
+    "serve": Verb(
+        options.ServeConfig, "dragoman.cli.serve", ("folder",), ("n_best", "min_length", "batch_tokens", "sentences")
+    ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),
     "average": Verb(options.AverageConfig, "dragoman.cli.convert"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from dragoman.config import Between, LengthPenalty, NotNegative, Positive, SearchConfig, Settings, require
+from dragoman.serving.limits import Limits
 
 CONST = "const"
 """Key of a field's metadata: the value of its option when it is given without one."""
@@ -290,3 +291,24 @@ class FiguresConfig(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig(TranslatorConfig, Limits):
+    """Translate over HTTP, as LibreTranslate does, with a page to translate on."""
+
+    folder: list[str]
+    """Model folders, one for each direction."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other machines in."""
+    port: Annotated[int, Between(0, 65535)] = 5000
+    """Port to listen on; 0 takes a free one."""
+    processes: Annotated[int, Between(1, 256)] = 1
+    """Processes behind the port, each with its own copy of the models."""
+    pivot: bool = False
+    """Join languages that no model joins by way of a third one."""
+    cache: NotNegative = 0
+    """Translated lines that each process keeps in memory to answer them again."""
+    api_keys: str = ""
+    """File of API keys, one on each line, perhaps followed by how many texts a minute it may translate in each
+    process; requests need one of them."""

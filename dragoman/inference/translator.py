@@ -132,6 +132,11 @@ class Translator:
         return self._torch_engine
 
     @property
+    def concurrency(self) -> int:
+        """Calls of translate that compute at the same time."""
+        return self.engine.workers if isinstance(self.engine, CTranslate2Engine) else 1
+
+    @property
     def model(self) -> Transformer:
         """The model; errors as for torch_engine."""
         return self.torch_engine.model

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import BOS, EOS, DragomanError, SearchConfig
-from dragoman.inference.alignment import align, split_into_words, unit_of
+from dragoman.inference.alignment import Array, align, split_into_words, unit_of
 from dragoman.inference.batching import log_probs_in_batches
 from dragoman.inference.engine import Engine
 from dragoman.inference.hypotheses import Hypothesis, length_penalty
@@ -91,11 +91,11 @@ def _forced_pass(
     forced = exact.logits([source], [target], padded).log_softmax(dim=-1, dtype=torch.float32)
     log_probs = forced[0, : len(target)].cpu()  # (T, V)
     log_prob = float(log_probs.gather(1, torch.tensor(target)[:, None]).double().sum())
-    maps: AttentionMaps = {}
+    maps: dict[str, Array] = {}
     for block, weights in padded.items():
         queries = source if block.startswith("encoder.") else target
         keys = target if block.startswith("decoder.") and block.endswith(".self_attention") else source
-        maps[block] = weights[0, :, : len(queries), : len(keys)].float().cpu()  # (H, T, S)
+        maps[block] = weights[0, :, : len(queries), : len(keys)].float().cpu().numpy()  # (H, T, S)
     vocabulary, direction = translator.vocabulary, translator.direction
     source_words, source_texts = split_into_words(source, vocabulary.source, unit_of(direction.source))
     target_words, target_texts = split_into_words(target, vocabulary.target, unit_of(direction.target))
@@ -106,7 +106,7 @@ def _forced_pass(
         "predictions": predictions(log_probs, target, vocabulary.target),
         "log_prob": log_prob,
         "score": log_prob / length_penalty(len(target), alpha),
-        "maps": {name: weights.numpy() for name, weights in maps.items()},
+        "maps": maps,
         "source_words": source_words,
         "target_words": target_words,
         "words": (source_texts, target_texts),

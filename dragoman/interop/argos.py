@@ -10,6 +10,7 @@ from pathlib import Path
 from dragoman.checkpoint import ModelFolder
 from dragoman.interop.sentence_ends import build_splitter
 from dragoman.runtime.optional_imports import import_optional
+from dragoman.text.languages import english_name
 from dragoman.text.subwords import JOINT_FILE
 
 PACKAGE_SUFFIX = ".argosmodel"
@@ -75,4 +76,4 @@ def _argos_code(code: str) -> str:  # two letters if there is such a code, witho
 
 
 def _english_name(code: str) -> str:
-    return _ARGOS_NAMES.get(code) or str(import_optional("babel", "argos").Locale("en").languages.get(code, code))
+    return _ARGOS_NAMES.get(code) or english_name(code)

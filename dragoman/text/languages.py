@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dragoman.runtime.optional_imports import import_optional
+
 _LONG_CODES = {
     "ara": "ar", "bul": "bg", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "est": "et",
     "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "ind": "id",
@@ -26,3 +28,9 @@ def base_code(code: str) -> str:
 def has_spaces(code: str) -> bool:
     """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
     return not _WITHOUT_SPACES.fullmatch(base_code(code)) or "latn" in re.split(r"[-_]", code.lower())
+
+
+def english_name(code: str) -> str:
+    """What a language is called in English, or its code where Babel knows no name for it."""
+    names: dict[str, str] = import_optional("babel", "serve").Locale("en").languages
+    return names.get(code.replace("-", "_")) or names.get(base_code(code), code)

@@ -1,0 +1,1 @@
+"""The translator as an HTTP server, and its page."""

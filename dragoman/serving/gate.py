@@ -1,0 +1,141 @@
+"""The way in: what every request passes, whatever it asks for, and what the server tells about itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+import traceback
+from functools import partial
+from typing import Any
+
+from prometheus_client import Counter, Gauge, Histogram
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.serving.limits import Limits
+
+_LINGER = 16  # times the largest body: read and thrown away, so that the client hears why it is refused
+_DRAINING_SECONDS = 1.0
+_GONE = 499  # in logs: the client left before the answer, as nginx writes it
+_REQUESTS = Counter("dragoman_requests", "Requests answered", ["path", "status"])
+_SECONDS = Histogram("dragoman_request_seconds", "From a request's arrival to the end of its answer", ["path"])
+_IN_FLIGHT = Gauge("dragoman_requests_in_flight", "Requests being answered", multiprocess_mode="livesum")
+
+
+class Gate:
+    """An ASGI application around another: limits size, number and time of POST requests; logs and counts all requests.
+
+    A body is read whole before its request counts, so that slow clients keep nobody out.
+    """
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+        self._in_flight, self._draining = 0, False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                self._drain_on_sigterm()
+            return await self._app(scope, receive, send)
+        start, status = time.perf_counter(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                more = [(b"x-content-type-options", b"nosniff")]
+                message["headers"] = [*message["headers"], *more, *([(b"connection", b"close")] * self._draining)]
+            await send(message)
+
+        try:
+            await (self._admit if scope["method"] == "POST" else self._app)(scope, receive, answer)
+        except HTTPException as refused:
+            await _explain(refused)(scope, receive, answer)
+        except Exception:
+            traceback.print_exc()
+            if not status:
+                await _explain(HTTPException(500, "Internal error: the server's log says more"))(scope, receive, answer)
+        _log(scope, status or _GONE, time.perf_counter() - start)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request whose body is not too large or slow, unless too many others are being answered."""
+        seconds = self._limits.max_seconds
+        try:
+            body = await asyncio.wait_for(self._read(receive), seconds)
+        except asyncio.TimeoutError:
+            raise HTTPException(408, f"The request took more than {seconds} seconds", {"Connection": "close"}) from None
+        if body is None:
+            return
+        if self._in_flight >= self._limits.max_requests:
+            raise HTTPException(503, "The server is busy: try again in a second", {"Retry-After": "1"})
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return parts.pop() if parts else await receive()
+
+        self._in_flight += 1
+        _IN_FLIGHT.inc()
+        work, leave = asyncio.ensure_future(self._app(scope, replay, send)), asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait({work, leave}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            elif not leave.done():
+                raise HTTPException(504, f"The translation took more than {seconds} seconds")
+        finally:  # what nobody waits for any more is not translated
+            work.cancel()
+            leave.cancel()
+            self._in_flight -= 1
+            _IN_FLIGHT.dec()
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body of a request; None if the client left."""
+        most, size, parts = 1024 * self._limits.max_kilobytes, 0, []
+        more = True
+        while more and size <= _LINGER * most:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part, more = message.get("body", b""), message.get("more_body", False)
+            size += len(part)
+            if size <= most:
+                parts.append(part)
+        if size > most:
+            raise HTTPException(
+                413, f"The request has more than {self._limits.max_kilobytes} kB", {"Connection": "close"}
+            )
+        return b"".join(parts)
+
+    def _drain_on_sigterm(self) -> None:
+        """For a second after SIGTERM go on as before, but close each connection with its answer.
+
+        Otherwise the server would close open connections just as clients send their next request.
+        """
+        loop, stop = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
+        if not callable(stop):
+            return
+
+        def drain(number: int, frame: Any) -> None:
+            self._draining = True
+            loop.call_soon_threadsafe(partial(loop.call_later, _DRAINING_SECONDS, stop, number, frame))
+
+        signal.signal(signal.SIGTERM, drain)
+
+
+def _explain(error: HTTPException) -> JSONResponse:
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+def _log(scope: Scope, status: int, seconds: float) -> None:
+    """Count a request and write a line about it, without its text and its query."""
+    path = getattr(scope.get("route"), "path", "other")
+    _REQUESTS.labels(path, status).inc()
+    _SECONDS.labels(path).observe(seconds)
+    client = (scope.get("client") or [""])[0]
+    line = {"time": round(time.time(), 3), "client": client, "method": scope["method"], "path": scope["path"]}
+    print(json.dumps(line | {"status": status, "ms": round(1000 * seconds, 1)}), file=sys.stderr, flush=True)
