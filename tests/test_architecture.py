@@ -25,7 +25,7 @@ FLOORS = [
     ["folder"],
     ["checkpoint", "datasets"],
     ["training", "inference"],
-    ["evaluation", "inspection", "figures", "interop"],
+    ["evaluation", "inspection", "figures", "serving", "interop"],
     ["train"],
     ["cli", "__main__"],
 ]

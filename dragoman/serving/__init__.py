@@ -1,0 +1,1 @@
+"""A translator for everybody: the HTTP server and its page, which is also that of the static site."""
