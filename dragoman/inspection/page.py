@@ -22,9 +22,9 @@ def render_page(record: dict[str, Any]) -> str:
     return render("page.html", {"record": record})
 
 
-def render(template: str, content: dict[str, Any]) -> str:
-    """Fill a template of `assets/` with content, with characters that can't be seen spelt out."""
-    return _environment().get_template(template).render(content)
+def render(template: str, content: dict[str, Any], package: str = "dragoman.inspection") -> str:
+    """Fill a template of a package's `assets/` with content, with characters that can't be seen spelt out."""
+    return _environment(package).get_template(template).render(content)
 
 
 _JOINERS = "\u200c\u200d"  # part of the spelling of Persian, Hindi, …
@@ -39,9 +39,9 @@ def visible(text: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("dragoman.inspection", "assets"),
+        loader=PackageLoader(package, "assets"),
         autoescape=True,
         keep_trailing_newline=True,
         trim_blocks=True,

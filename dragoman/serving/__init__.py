@@ -1,1 +1,1 @@
-"""The translator as an HTTP server, and its page."""
+"""A translator for everybody: the HTTP server and its page, which is also that of the static site."""
