@@ -6,10 +6,11 @@ import asyncio
 import json
 import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -20,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from dragoman.config import VERSION, DragomanError, SearchConfig
 from dragoman.inspection.evidence import inspect
+from dragoman.serving import page
 from dragoman.serving.batching import Batcher, Wanted
 from dragoman.serving.directions import AUTO, Directions
 from dragoman.serving.gate import Gate
@@ -248,7 +250,16 @@ def _over_limit(size: int, most: int) -> HTTPException:
     return HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({most})")
 
 
-def _metrics() -> Response:
+def _serve(app: FastAPI, path: str, content: bytes, kind: str, **headers: str) -> None:
+    """Answer GET requests for a path with this content."""
+
+    async def answer() -> Response:
+        return Response(content, media_type=kind, headers={"Cache-Control": "no-cache", **headers})
+
+    app.api_route(path, methods=["GET", "HEAD"], include_in_schema=False)(answer)
+
+
+async def _metrics() -> Response:
     registry = REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:  # of all processes
         registry = CollectorRegistry()
@@ -271,8 +282,12 @@ def build(directions: Directions, search: SearchConfig, limits: Limits, keys: Ke
         app.post(path, openapi_extra={"requestBody": body})(answer)
     app.get("/languages")(api.languages)
     app.get("/frontend/settings")(api.settings)
-    app.get("/health")(lambda: {"status": "ok"})
     app.get("/metrics")(_metrics)
+    _serve(app, "/health", b'{"status":"ok"}', "application/json")
+    for name, content in page.files().items():
+        _serve(app, f"/{name}", content, page.CONTENT_TYPES[Path(name).suffix])
+    protection = {"Content-Security-Policy": page.policy(), "Referrer-Policy": "no-referrer"}
+    _serve(app, "/", page.render("Translate").encode(), page.CONTENT_TYPES[".html"], **protection)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(DragomanError, _refuse)
     if limits.cors:

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragoman.serving.limits import Limits
 
 _LINGER = 16  # times the largest body: read and thrown away, so that the client hears why it is refused
-_DRAINING_SECONDS = 1.0
+DRAINING_SECONDS = 1.0
+"""From SIGTERM until the server stops listening."""
 _GONE = 499  # in logs: the client left before the answer, as nginx writes it
 _REQUESTS = Counter("dragoman_requests", "Requests answered", ["path", "status"])
 _SECONDS = Histogram("dragoman_request_seconds", "From a request's arrival to the end of its answer", ["path"])
@@ -122,7 +123,7 @@ class Gate:
 
         def drain(number: int, frame: Any) -> None:
             self._draining = True
-            loop.call_soon_threadsafe(partial(loop.call_later, _DRAINING_SECONDS, stop, number, frame))
+            loop.call_soon_threadsafe(partial(loop.call_later, DRAINING_SECONDS, stop, number, frame))
 
         signal.signal(signal.SIGTERM, drain)
 

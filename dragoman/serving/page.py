@@ -18,9 +18,14 @@ CONTENT_TYPES = {
 }
 """By suffix: the machine's own table, which `mimetypes` reads, may have others, and browsers insist on these."""
 
-_ASSETS = {"dragoman.inspection": ["base.css", "dom.js"], "dragoman.serving": ["icon.svg", "translator.css", "translator.js"]}
+_ASSETS = {
+    "dragoman.inspection": ["base.css", "dom.js"],
+    "dragoman.serving": ["icon.svg", "translator.css", "translator.js"],
+}
 _SERVER = {"backend.js": "server.js"}
-_STATIC = {name: name for name in ("worker.js", "service-worker.js", "manifest.webmanifest")} | {"backend.js": "browser.js"}
+_STATIC = {name: name for name in ("worker.js", "service-worker.js", "manifest.webmanifest")} | {
+    "backend.js": "browser.js"
+}
 
 
 def policy(static: bool = False) -> str:
@@ -29,7 +34,9 @@ def policy(static: bool = False) -> str:
     A static page may also run WebAssembly and workers. Who may frame a page is not for its head to say.
     """
     allowed = "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'" if static else "script-src 'self'"
-    rest = "style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'"
+    rest = (
+        "style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'"
+    )
     return f"default-src 'none'; {allowed}; {rest}" + ("" if static else "; frame-ancestors 'none'")
 
 
@@ -48,4 +55,4 @@ def files(static: bool = False) -> dict[str, bytes]:
 
 
 def _asset(package: str, name: str) -> bytes:
-    return resources.files(package).joinpath("assets", name).read_bytes()
+    return (resources.files(package) / "assets" / name).read_bytes()
