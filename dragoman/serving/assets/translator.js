@@ -5,7 +5,7 @@ import * as backend from "./backend.js";
 
 const { features } = backend;
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
-const LONG = 240; // characters of a text in small letters
+const LONG = 240; // characters, from which on texts have small letters, and no alternatives: nobody compares those
 const AUTO = "auto";
 const KEY = "dragoman-api-key";
 const RIGHT_TO_LEFT = ["Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syrc", "Thaa"]; // scripts, by ISO 15924
@@ -25,6 +25,7 @@ let request = new AbortController();
 /* Languages */
 
 const languageOf = (code) => languages.find((language) => language.code === code);
+const chosen = () => ({ source: pickers.source.value, target: pickers.target.value });
 const nameOf = (code) => languageOf(code)?.name ?? code;
 const targetsOf = (code) => {
   const all = code === AUTO ? languages.flatMap(({ targets }) => targets) : (languageOf(code)?.targets ?? []);
@@ -49,10 +50,10 @@ function write(elements, code) {
 }
 
 /** Choose one of these languages, or the first if it is none of them. One alone is a name, with nothing to choose. */
-function pick(picker, codes, chosen) {
-  const name = (code) => (code !== AUTO ? nameOf(code) : detected ? `Detected: ${nameOf(detected)}` : "Detect language");
+function pick(picker, codes, wanted) {
+  const name = (code) => (code !== AUTO ? nameOf(code) : detected ? `${nameOf(detected)} (detected)` : "Detect language");
   picker.replaceChildren(...codes.map((value) => el("option", { value }, name(value))));
-  picker.value = codes.includes(chosen) ? chosen : codes[0];
+  picker.value = codes.includes(wanted) ? wanted : codes[0];
   picker.hidden = codes.length < 2;
   picker.nextElementSibling.hidden = !picker.hidden;
   picker.nextElementSibling.textContent = name(codes[0]);
@@ -108,12 +109,12 @@ async function translate() {
   request = new AbortController();
   const { signal } = request;
   const [text, apiKey] = [source.value, byId("api-key").value || undefined];
-  const wanted = { source: pickers.source.value, target: pickers.target.value, alternatives: features.maxAlternatives };
+  const alternatives = text.length > LONG ? 0 : features.maxAlternatives;
   try {
-    const found = await backend.translate({ ...wanted, text, apiKey, signal });
+    const found = await backend.translate({ ...chosen(), text, alternatives, apiKey, signal });
     if (signal.aborted) return;
-    const alternatives = found.alternatives.map((other) => ({ text: other, alignment: null }));
-    answer([{ text: found.text, alignment: found.alignment }, ...alternatives], found.detected?.language ?? null, found.lost);
+    const rest = found.alternatives.map((other) => ({ text: other, alignment: null }));
+    answer([{ text: found.text, alignment: found.alignment }, ...rest], found.detected?.language ?? null, found.lost);
   } catch (error) {
     if (!signal.aborted) fail(error.message);
   }
@@ -130,7 +131,7 @@ function answer(found, language, lost) {
   versions = found;
   if (language !== detected) {
     detected = language;
-    choose({ source: pickers.source.value, target: pickers.target.value });
+    choose(chosen());
   }
   say(lost.length ? `The translation has lost ${lost.join(", ")}.` : "");
   target.ariaBusy = false;
@@ -278,7 +279,7 @@ function listen() {
   for (const picker of Object.values(pickers)) {
     picker.addEventListener("change", () => {
       detected = null;
-      choose({ source: pickers.source.value, target: pickers.target.value });
+      choose(chosen());
       changed();
     });
   }
