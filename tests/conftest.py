@@ -10,6 +10,8 @@ import os
 import torch
 from hypothesis import settings
 
+from tests.browser import browser  # noqa: F401  # a fixture
+
 if not os.environ.get("DRAGOMAN_GPU"):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     torch.backends.mps.is_available = lambda: False

@@ -16,28 +16,22 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml",
     ".webmanifest": "application/manifest+json",
 }
-"""By suffix: the machine's own table, which `mimetypes` reads, may have others, and browsers insist on these."""
+"""By suffix: browsers insist on these, and the table of the machine, which `mimetypes` reads, may differ."""
 
-_ASSETS = {
-    "dragoman.inspection": ["base.css", "dom.js"],
-    "dragoman.serving": ["icon.svg", "translator.css", "translator.js"],
-}
-_SERVER = {"backend.js": "server.js"}
-_STATIC = {name: name for name in ("worker.js", "service-worker.js", "manifest.webmanifest")} | {
-    "backend.js": "browser.js"
-}
+_SHARED = ("inspection/assets/base.css", "inspection/assets/dom.js")
+_OWN = ("icon.svg", "translator.css", "translator.js")
+_STATIC = ("worker.js", "service-worker.js", "manifest.webmanifest")
 
 
 def policy(static: bool = False) -> str:
     """The page's content security policy: the server's header, or the one in the head of a static page.
 
-    A static page may also run WebAssembly and workers. Who may frame a page is not for its head to say.
+    A static page may also run WebAssembly and workers. The head of a page can't say who may frame it.
     """
-    allowed = "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'" if static else "script-src 'self'"
-    rest = (
-        "style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'"
-    )
-    return f"default-src 'none'; {allowed}; {rest}" + ("" if static else "; frame-ancestors 'none'")
+    ours = ("style-src", "img-src", "connect-src", "manifest-src", "form-action", *(["worker-src"] if static else []))
+    scripts = "script-src 'self'" + (" 'wasm-unsafe-eval'" if static else "")
+    nobody = "base-uri 'none'" + ("" if static else "; frame-ancestors 'none'")
+    return "; ".join(["default-src 'none'", scripts, *(f"{kind} 'self'" for kind in ours), nobody])
 
 
 def render(title: str, static: bool = False) -> str:
@@ -47,12 +41,8 @@ def render(title: str, static: bool = False) -> str:
 
 
 def files(static: bool = False) -> dict[str, bytes]:
-    """Content of the files that the page loads from the folder it is in, by their names there."""
-    own = {name: name for name in _ASSETS["dragoman.serving"]} | (_STATIC if static else _SERVER)
-    return {name: _asset("dragoman.serving", file) for name, file in own.items()} | {
-        name: _asset("dragoman.inspection", name) for name in _ASSETS["dragoman.inspection"]
-    }
-
-
-def _asset(package: str, name: str) -> bytes:
-    return (resources.files(package) / "assets" / name).read_bytes()
+    """Content of the files that stand beside the page, by name."""
+    paths = {path.rpartition("/")[2]: path for path in _SHARED}
+    paths |= {name: f"serving/assets/{name}" for name in (_OWN + _STATIC if static else _OWN)}
+    paths["backend.js"] = "serving/assets/" + ("browser.js" if static else "server.js")
+    return {name: resources.files("dragoman").joinpath(path).read_bytes() for name, path in paths.items()}

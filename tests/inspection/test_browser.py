@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import re
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +22,11 @@ from dragoman.inspection.evidence import inspect
 from dragoman.inspection.record import Inspection
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary
+from tests.browser import ActionChains, By, Keys, complaints, overflow, until, window
 from tests.small_models import LINES
-
-try:
-    from selenium import webdriver
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-except ImportError:  # the tests say so
-    ActionChains = By = Keys = webdriver = None
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1280,900"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
-    "--force-prefers-reduced-motion",
-)
 SCRIPTS = ["我妈妈在花园里看书。", "أمي تقرأ كتابا في الحديقة.", "אמא שלי קוראת ספר בגינה."]
 SENTENCE = "the old dog sees a green bird"
 HEADS = 4
@@ -54,13 +38,6 @@ BLOCKS = {
 }
 PRECISE = 1e-4
 HOSTILE = "<script>window.hacked=1</script> </script><img src=x onerror=window.hacked=1> \"' &lt; <!-- \u202e"
-
-
-def missing(reason: str) -> None:
-    """Skip, but not where these tests must run."""
-    if os.environ.get("CI"):
-        pytest.fail(f"no browser tests: {reason}")
-    pytest.skip(reason)
 
 
 def build(encoder_layers: int = 2, decoder_layers: int = 3) -> Translator:
@@ -96,21 +73,14 @@ def show(browser: Any, page: str, folder: Path, width: int = 1280) -> None:
     """Open a page from disk, in a window of this width, and wait until it is ready."""
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 700}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    window(browser, width)
     browser.get(path.as_uri())
     wait(browser)
 
 
-def wait(browser: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not browser.execute_script("return 'ready' in document.documentElement.dataset"):
-        assert time.monotonic() < end, "the page does not get ready"
-        time.sleep(0.02)
-
-
-def complaints(browser: Any) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser")]
+def wait(browser: Any) -> None:
+    ready = "return 'ready' in document.documentElement.dataset"
+    until(lambda: browser.execute_script(ready), "the page does not get ready")
 
 
 def choose(browser: Any, kind: str, layer: int, head: int) -> None:
@@ -161,28 +131,6 @@ def chips(browser: Any, side: str) -> list[Any]:
 
 def readout(browser: Any, name: str) -> str:
     return browser.execute_script("return document.getElementById(arguments[0]).textContent", name)  # type: ignore[no-any-return]
-
-
-def overflow(browser: Any) -> int:
-    return browser.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")  # type: ignore[no-any-return]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if webdriver is None:
-        missing("selenium is not installed; pip install 'dragoman[dev]'")
-    if program is None or driver is None:
-        missing("there is no chromium or google-chrome with its chromedriver on the path")
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    for argument in ARGUMENTS:
-        options.add_argument(argument)
-    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield running
-    running.quit()
 
 
 @pytest.fixture(scope="module")

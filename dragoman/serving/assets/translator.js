@@ -1,11 +1,11 @@
-// The translator's page: type on one side, read on the other. backend.js translates. dom.js, which is loaded before
-// this module, has el, byId, arrowKeys, followPointer, same and State.
+// The translator's page: type on one side, read on the other. backend.js translates. el, byId, arrowKeys,
+// followPointer, same and State come from dom.js, which the page loads before this module.
 
 import * as backend from "./backend.js";
 
 const { features } = backend;
 const PAUSE = 250; // milliseconds without a key, after which the text is translated
-const LONG = 240; // characters of a text in small letters
+const LONG = 240; // characters; a longer text has smaller letters, and no alternatives, as nobody compares those
 const AUTO = "auto";
 const KEY = "dragoman-api-key";
 const RIGHT_TO_LEFT = ["Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syrc", "Thaa"]; // scripts, by ISO 15924
@@ -14,10 +14,10 @@ const source = byId("source");
 const target = byId("target");
 const others = byId("others");
 const pickers = { source: byId("source-language"), target: byId("target-language") };
-const words = new State({ hover: null, pin: null, links: [] }); // the words looked at, and pairs of linked words
+const words = new State({ hover: null, pin: null, links: [] }); // the words looked at; [source, target] of each link
 
 let languages = [];
-let versions = []; // of the translation, as {text, alignment}: first the one that is shown, then the others
+let versions = []; // {text, alignment} of the translation that is shown, then of its alternatives
 let detected = null; // code of the language that the back end found
 let timer;
 let request = new AbortController();
@@ -25,6 +25,7 @@ let request = new AbortController();
 /* Languages */
 
 const languageOf = (code) => languages.find((language) => language.code === code);
+const chosen = () => ({ source: pickers.source.value, target: pickers.target.value });
 const nameOf = (code) => languageOf(code)?.name ?? code;
 const targetsOf = (code) => {
   const all = code === AUTO ? languages.flatMap(({ targets }) => targets) : (languageOf(code)?.targets ?? []);
@@ -43,16 +44,17 @@ function directionOf(locale) {
   }
 }
 
-function write(elements, code) {
+/** Tell the browser which language these elements are in, and in which direction they run. */
+function setLanguage(elements, code) {
   const locale = code?.replaceAll("_", "-") ?? "";
   for (const element of elements) Object.assign(element, { lang: locale, dir: directionOf(locale) });
 }
 
 /** Choose one of these languages, or the first if it is none of them. One alone is a name, with nothing to choose. */
-function pick(picker, codes, chosen) {
-  const name = (code) => (code !== AUTO ? nameOf(code) : detected ? `Detected: ${nameOf(detected)}` : "Detect language");
+function pick(picker, codes, wanted) {
+  const name = (code) => (code !== AUTO ? nameOf(code) : detected ? `${nameOf(detected)} (detected)` : "Detect language");
   picker.replaceChildren(...codes.map((value) => el("option", { value }, name(value))));
-  picker.value = codes.includes(chosen) ? chosen : codes[0];
+  picker.value = codes.includes(wanted) ? wanted : codes[0];
   picker.hidden = codes.length < 2;
   picker.nextElementSibling.hidden = !picker.hidden;
   picker.nextElementSibling.textContent = name(codes[0]);
@@ -64,8 +66,8 @@ function choose({ source: from, target: to }) {
   pick(pickers.target, targetsOf(pickers.source.value), to);
   byId("swap").hidden = !targetsOf(pickers.target.value).includes(sourceLanguage());
   history.replaceState(null, "", `#${pickers.source.value}-${pickers.target.value}`);
-  write([source, byId("backdrop")], sourceLanguage());
-  write([target, others], pickers.target.value);
+  setLanguage([source, byId("backdrop")], sourceLanguage());
+  setLanguage([target, others], pickers.target.value);
 }
 
 /** The languages that the address names, as in #en-fr; codes may have hyphens of their own. */
@@ -87,7 +89,7 @@ function swap() {
 
 const say = (text) => (byId("message").textContent = text);
 
-/** The text or what is to be done with it is another: forget the request under way, and make one when typing pauses. */
+/** Text, languages or key have changed: drop the request under way, and start another when typing pauses. */
 function changed() {
   clearTimeout(timer);
   request.abort();
@@ -108,18 +110,18 @@ async function translate() {
   request = new AbortController();
   const { signal } = request;
   const [text, apiKey] = [source.value, byId("api-key").value || undefined];
-  const wanted = { source: pickers.source.value, target: pickers.target.value, alternatives: features.maxAlternatives };
+  const alternatives = text.length > LONG ? 0 : features.maxAlternatives;
   try {
-    const found = await backend.translate({ ...wanted, text, apiKey, signal });
+    const found = await backend.translate({ ...chosen(), text, alternatives, apiKey, signal });
     if (signal.aborted) return;
-    const alternatives = found.alternatives.map((other) => ({ text: other, alignment: null }));
-    answer([{ text: found.text, alignment: found.alignment }, ...alternatives], found.detected?.language ?? null, found.lost);
+    const rest = found.alternatives.map((other) => ({ text: other, alignment: null }));
+    answer([{ text: found.text, alignment: found.alignment }, ...rest], found.detected?.language ?? null, found.lost);
   } catch (error) {
     if (!signal.aborted) fail(error.message);
   }
 }
 
-/** Say what is wrong. The translation of the text before stays, faint, with nothing to be done with it. */
+/** Say what is wrong. The translation of the earlier text stays, dimmed, and can't be used. */
 function fail(reason) {
   say(reason);
   for (const id of ["hint", "actions", "alternatives"]) byId(id).hidden = true;
@@ -130,7 +132,7 @@ function answer(found, language, lost) {
   versions = found;
   if (language !== detected) {
     detected = language;
-    choose({ source: pickers.source.value, target: pickers.target.value });
+    choose(chosen());
   }
   say(lost.length ? `The translation has lost ${lost.join(", ")}.` : "");
   target.ariaBusy = false;
@@ -149,7 +151,7 @@ function showVersions() {
 /** Show the version that was clicked, and in its place the one that was shown. */
 function exchange({ target: clicked }) {
   const index = [...others.children].indexOf(clicked.parentElement);
-  if (index < 0) return;
+  if (index < 0 || target.ariaBusy === "true") return;
   [versions[0], versions[index + 1]] = [versions[index + 1], versions[0]];
   showVersions();
   others.children[index].firstChild.focus();
@@ -169,6 +171,7 @@ function show(alignment) {
   words.set({ hover: null, pin: null, links });
 }
 
+/** Fill an element with a text. Those of all its words, in order, whose numbers are in linked become elements. */
 function fill(container, side, text, all, linked) {
   const nodes = [];
   let end = 0;
@@ -194,6 +197,7 @@ function wordBelow({ clientX, clientY }) {
   return nodes.length ? wordOf(nodes[0]) : null;
 }
 
+/** Light the word looked at and those linked with it, and say which they are. */
 function light() {
   const { focus, links } = words;
   const partners = links.flatMap(([s, t]) => {
@@ -220,14 +224,15 @@ function sentenceAtCaret() {
   return at || [...sentences].map(({ segment }) => segment.trim()).find(Boolean) || "";
 }
 
+/** Fill the form that opens a sentence on a page of its own, and say which sentence that is. */
 function fillForm() {
   const sentence = sentenceAtCaret();
-  const shown = sentence === source.value.trim() && target.ariaBusy === "false"; // or the translation is of more
+  const shown = sentence === source.value.trim() && target.ariaBusy === "false"; // else the translation is of other text
   const fields = {
     source: sourceLanguage() ?? AUTO,
     target: pickers.target.value,
     q: sentence,
-    translation: shown ? versions[0].text : "",
+    translation: shown ? versions[0]?.text : "",
   };
   for (const [name, value] of Object.entries(fields)) {
     Object.assign(byId("inspect").elements[name], { value, disabled: !value });
@@ -269,8 +274,7 @@ function showProgress({ loaded, total, message }) {
   byId("loading").classList.remove("late");
   if (total) Object.assign(byId("progress"), { max: total, value: loaded });
   else byId("progress").removeAttribute("value");
-  byId("loaded").textContent =
-    message ?? `Downloading the model: ${megabytes(loaded)} of ${megabytes(total)} MB. The browser keeps it.`;
+  byId("loaded").textContent = message ?? `Downloading the model: ${megabytes(loaded)} of ${megabytes(total)} MB.`;
 }
 
 function listen() {
@@ -278,7 +282,7 @@ function listen() {
   for (const picker of Object.values(pickers)) {
     picker.addEventListener("change", () => {
       detected = null;
-      choose({ source: pickers.source.value, target: pickers.target.value });
+      choose(chosen());
       changed();
     });
   }
@@ -292,7 +296,7 @@ function listen() {
   byId("copy").addEventListener("click", copy);
   byId("inspect").addEventListener("submit", fillForm);
   document.addEventListener("selectionchange", fillForm);
-  addEventListener("hashchange", () => (choose(fromAddress() ?? {}), changed()));
+  addEventListener("hashchange", () => (choose(fromAddress() ?? chosen()), changed()));
   addEventListener("online", changed);
   addEventListener("keydown", (event) => event.key === "Escape" && words.set({ hover: null, pin: null }));
   followPointer(target, words, wordOf);
