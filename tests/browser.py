@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 try:
+    from axe_core_python.selenium import Axe
     from selenium import webdriver
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
 except ImportError:  # the tests say so
-    ActionChains = By = Keys = webdriver = None
+    ActionChains = Axe = By = Keys = webdriver = None
 
-__all__ = ["ActionChains", "By", "Keys", "browser", "complaints", "overflow", "until", "window"]
+__all__ = ["ActionChains", "Axe", "By", "Keys", "browser", "complaints", "overflow", "until", "window"]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (
@@ -40,7 +41,7 @@ def browser() -> Iterator[Any]:
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     driver = shutil.which("chromedriver")
     if webdriver is None:
-        missing("selenium is not installed; pip install 'dragoman[dev]'")
+        missing("selenium or axe-core-python is not installed; pip install 'dragoman[dev]'")
     if program is None or driver is None:
         missing("there is no chromium or google-chrome with its chromedriver on the path")
     options = webdriver.ChromeOptions()

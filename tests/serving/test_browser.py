@@ -13,10 +13,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from axe_core_python.selenium import Axe
 
 from dragoman.serving import page
-from tests.browser import ActionChains, By, Keys, complaints, overflow, until, window
+from tests.browser import ActionChains, Axe, By, Keys, complaints, overflow, until, window
 
 pytestmark = pytest.mark.slow
 
