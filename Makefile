@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 
 SHARE ?= 0.1
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test fuzz check bench docs clean
+.PHONY: setup demo test fuzz check bench bench-serve docs clean
 
 setup: $(READY)
 
@@ -50,6 +50,16 @@ check: $(READY)
 bench: .bench/peers/.ready .bench/joeynmt/.ready
 	.bench/peers/bin/python benchmarks/speed.py $(DATA)
 	$(BIN)/python benchmarks/report.py
+
+# MODEL: a model folder; TEXT: a file of sentences in its source language
+bench-serve: .bench/libretranslate/.ready | $(READY)
+	$(BIN)/python benchmarks/serve.py $(MODEL) $(TEXT)
+	$(BIN)/python benchmarks/report.py
+
+.bench/libretranslate/.ready: constraints.txt benchmarks/requirements-libretranslate.txt
+	$(PYTHON) -m venv .bench/libretranslate
+	.bench/libretranslate/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-libretranslate.txt
+	@touch $@
 
 .bench/peers/.ready: constraints.txt benchmarks/requirements-peers.txt | $(READY)
 	$(PYTHON) -m venv .bench/peers

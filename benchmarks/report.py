@@ -6,6 +6,7 @@ python benchmarks/report.py
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from growth_report import growth_tables, is_growth, is_processors, processors_ta
 from headline import into_readme
 from quality_report import is_time_to_quality, quality_tables
 from recipe_report import USUAL_SIGNATURES, is_recipe, recipe_table
+from serving_report import comparison, is_serving, serving_tables
 from speed_report import is_comparison, tables
 
 from dragoman.evaluation.scores import METRICS
@@ -63,6 +65,7 @@ TITLES = {
     "preparation": "Preparing two million sentence pairs",
     "growth": "Growth of cost with length and text size, and time to start",
     "exports": "Exported models compared with Dragoman",
+    "serve": "The HTTP server beside LibreTranslate",
     "processors": "Processors without AMX or AVX-512, emulated",
 }
 TABLES = (
@@ -72,6 +75,7 @@ TABLES = (
     (is_exports, exports_tables),
     (is_growth, growth_tables),
     (is_processors, processors_table),
+    (is_serving, serving_tables),
     (is_comparison, tables),
 )
 USUAL_MACHINE, USUAL_SOFTWARE = "2 cores of Intel Xeon with AMX", "24 GiB, Python 3.11.7, torch 2.13.0+cpu"
@@ -129,3 +133,8 @@ if __name__ == "__main__":
     (ROOT / "docs" / "results.md").write_text(render(), encoding="utf-8")
     readme = ROOT / "README.md"
     readme.write_text(into_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    serving = ROOT / "benchmarks" / "results" / "serve.json"
+    if serving.is_file():
+        page, table = ROOT / "docs" / "serve.md", comparison(json.loads(serving.read_text(encoding="utf-8")))
+        between = re.compile(r"(?<=<!-- serving -->\n).*?(?=<!-- end of serving -->)", re.DOTALL)
+        page.write_text(between.sub(lambda _: f"\n{table}\n\n", page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -37,7 +37,7 @@ from dragoman.folder import read_description
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "serve.json"
-CLIENTS = (1, 8, 16, 64)
+CLIENTS = {"sentences": (1, 8, 16, 64), "lists of 50": (1, 8)}
 TEXTS = {"sentences": 1, "lists of 50": 50}
 CONSOLE = Console(width=100, highlight=False)
 
@@ -176,7 +176,7 @@ def compare(ports: dict[str, int], languages: tuple[str, str], lines: list[str],
     """Both servers in turn at every number of clients; medians of the rounds."""
     results: dict[str, Any] = {}
     for kind, size in TEXTS.items():
-        for clients in CLIENTS:
+        for clients in CLIENTS[kind]:
             rounds: dict[str, list[Any]] = {server: [] for server in ports}
             for _ in range(options.rounds):
                 for server, port in ports.items():
@@ -202,12 +202,17 @@ def main() -> None:
     direction = read_description(options.model)[2]
     languages = (direction.source, direction.target)
     ours = [sys.executable, "-m", "dragoman", "serve", str(options.model), "--port", "5061"]
-    results: dict[str, Any] = {"hardware": describe_hardware(), "rounds": options.rounds, "seconds": options.seconds}
+    results: dict[str, Any] = {"rounds": options.rounds, "seconds": options.seconds}
     with running(ours, 5061, dict(os.environ)) as server:
         ports = {"dragoman": 5061}
         if (options.libretranslate / "bin" / "libretranslate").is_file():
             with libretranslate(options.libretranslate, options.model, languages, 5062):
                 results |= compare(ports | {"libretranslate": 5062}, languages, lines, options)
+            asked = "from importlib.metadata import version; print(version('libretranslate'))"
+            told = subprocess.run(
+                [options.libretranslate / "bin" / "python", "-c", asked], capture_output=True, text=True
+            )
+            results["libretranslate"]["version"] = told.stdout.strip()
         else:
             CONSOLE.print(f"no LibreTranslate in {options.libretranslate}")
             results |= compare(ports, languages, lines, options)
@@ -221,7 +226,8 @@ def main() -> None:
         found = open_loop(5061, languages, lines, 3 * capacity, 2 * options.seconds)
         results["overload"] = {"rate": 3 * capacity, **found}
         report("three times the capacity", found)
-    options.results.write_text(json.dumps(results, indent=1) + "\n")
+    content = {"command": "make bench-serve MODEL=MODEL TEXT=TEXT", "hardware": describe_hardware(), "result": results}
+    options.results.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -26,7 +27,7 @@ from dragoman.serving.batching import Batcher, Wanted
 from dragoman.serving.directions import AUTO, Directions
 from dragoman.serving.gate import Gate
 from dragoman.serving.limits import Busy, Keys, Limits
-from dragoman.serving.markup import plain_text, translate_markup
+from dragoman.serving.markup import translate_markup
 from dragoman.serving.texts import Answer, translate_texts
 
 Name = Annotated[str, Field(min_length=1)]
@@ -192,7 +193,8 @@ class Api:
         """The source language, and what was detected if the client left that to the server."""
         if code != AUTO:
             return self._language(code), None
-        detected = self._directions.detect("\n".join(map(plain_text, texts) if is_markup else texts))[0]
+        text = "\n".join(texts)
+        detected = self._directions.detect(re.sub(r"<[^>]*>", " ", text) if is_markup else text)[0]
         return str(detected["language"]), detected
 
     def _language(self, code: str) -> str:

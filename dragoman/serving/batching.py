@@ -1,7 +1,8 @@
 """Lines of all requests, translated together.
 
 A thread for each batch that the engine computes at the same time takes what waits, up to one batch's worth, and comes
-back for more. So a line on an idle server waits for nothing, and on a busy one for the batches before it.
+back for more. So a line on an idle server waits for nothing, and on a busy one for the batches before it. Requests take
+turns, line by line: a long one does not keep out the others.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Batcher:
         self.translator, self._config, self._cached_lines = translator, config, cached_lines
         self._cache: OrderedDict[tuple[str, Wanted], Line] = OrderedDict()
         self._changed, self._idle = threading.Condition(), 0
-        self._waiting: dict[Wanted, deque[_Job]] = {}  # without empty ones; the first has waited longest
+        self._waiting: dict[Wanted, deque[deque[_Job]]] = {}  # the jobs of each request; nothing in it is empty
         for _ in range(translator.concurrency):
             threading.Thread(target=self._run, daemon=True).start()
 
@@ -66,9 +67,10 @@ class Batcher:
         jobs = {line: _Job(line, loop.create_future()) for line in lines if (line, wanted) not in self._cache}
         cached = {line: self._cache[line, wanted] for line in lines if line not in jobs}
         _HITS.inc(len(cached))
-        with self._changed:
-            self._waiting.setdefault(wanted, deque()).extend(jobs.values())
-            self._changed.notify(min(len(jobs), self.translator.concurrency))
+        if jobs:
+            with self._changed:
+                self._waiting.setdefault(wanted, deque()).append(deque(jobs.values()))
+                self._changed.notify(len(jobs))
         try:
             await asyncio.gather(*(job.answer for job in jobs.values()))
         finally:  # where nobody waits any more, nothing is translated
@@ -92,16 +94,19 @@ class Batcher:
                 jobs[0].answer.get_loop().call_soon_threadsafe(_settle, jobs, answers)
 
     def _take(self) -> tuple[Wanted, list[_Job]]:
-        """What has waited longest, as much as makes a batch and leaves a share for the other idle threads."""
+        """What makes a batch, and leaves a share for the other idle threads."""
         with self._changed:
             self._idle += 1
             self._changed.wait_for(lambda: self._waiting)
             wanted, waiting = next(iter(self._waiting.items()))
-            share, characters = -(-len(waiting) // self._idle), 0
-            jobs: list[_Job] = []
+            share, characters = -(-sum(map(len, waiting)) // self._idle), 0
             self._idle -= 1
+            jobs: list[_Job] = []
             while waiting and len(jobs) < share and characters <= _BATCH_CHARACTERS:
-                job = waiting.popleft()
+                request = waiting.popleft()
+                job = request.popleft()
+                if request:
+                    waiting.append(request)
                 if not job.answer.cancelled():
                     jobs.append(job)
                     characters += len(job.line)

@@ -13,6 +13,7 @@ from dragoman.serving.batching import Batcher
 from dragoman.text.languages import base_code, english_name
 
 AUTO = "auto"
+_TELLING = 2000  # characters that the language is told by
 
 
 class Directions:
@@ -66,5 +67,5 @@ class Directions:
         """
         if not self._known or not text.strip():
             return [{"confidence": 0.0, "language": self.sources[0]}]
-        ranked = [(self._known[code], 100 * float(chance)) for code, chance in self._identifier.rank(text)]
+        ranked = [(self._known[code], 100 * float(chance)) for code, chance in self._identifier.rank(text[:_TELLING])]
         return [{"confidence": round(chance, 1), "language": code} for code, chance in ranked if chance >= 1]

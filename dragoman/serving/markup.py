@@ -7,6 +7,7 @@ code, travel as placeholders, if the model knows placeholders.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,20 +75,22 @@ async def translate_markup(
     Raises:
         DragomanError: a document can't be parsed, or is nested too deeply.
     """
-    try:
+
+    def read() -> tuple[list[BeautifulSoup], list[_Paragraph]]:
         soups = [BeautifulSoup(document, "html.parser") for document in documents]
-        paragraphs = [paragraph for soup in soups for paragraph in _paragraphs(soup, has_symbols)]
-        answers = await translate([paragraph.text for paragraph in paragraphs])
+        return soups, [paragraph for soup in soups for paragraph in _paragraphs(soup, has_symbols)]
+
+    def write() -> list[str]:
         for paragraph, answer in zip(paragraphs, answers, strict=True):
             _put(paragraph, answer)
         return [soup.decode(formatter=_AS_WRITTEN) for soup in soups]
+
+    try:  # in threads: other requests are answered meanwhile
+        soups, paragraphs = await asyncio.to_thread(read)
+        answers = await translate([paragraph.text for paragraph in paragraphs])
+        return await asyncio.to_thread(write)
     except (ParserRejectedMarkup, RecursionError):
         raise DragomanError("the HTML can't be parsed") from None
-
-
-def plain_text(document: str) -> str:
-    """The text of a document, for detecting its language."""
-    return BeautifulSoup(document, "html.parser").get_text(" ")
 
 
 # ---- reading

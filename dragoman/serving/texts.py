@@ -74,8 +74,8 @@ def _joined(alignments: Sequence[Alignment]) -> Alignment:
     whole = Alignment([], [], [])
     for one in alignments:
         whole.links.extend((s + len(whole.source), t + len(whole.target)) for s, t in one.links)
-        whole.source.extend(one.source)
-        whole.target.extend(one.target)
+        whole.source.extend(word.replace("▁", "") for word in one.source)  # subwords of languages without spaces
+        whole.target.extend(word.replace("▁", "") for word in one.target)
     return whole
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from dragoman.cli.main import VERBS
 from dragoman.datasets.download import SOURCES
 from tests.texts_at_hand import phrasebook
 
-from .commands import ROOT, blocks, shell
+from .commands import ROOT, background, blocks, shell
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHELL, PYTHON = (blocks(ROOT / "README.md", language) for language in ("sh", "python"))
@@ -75,7 +78,12 @@ def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
         assert (folder / name).exists(), name
     again = f"dragoman train --config {shlex.quote(str(folder / 'train.yaml'))}"
     shell(again, tmp_path)
-    for command in elsewhere:
+    serve, *exports = elsewhere
+    address = "http://127.0.0.1:5987"
+    with background(f"{serve} --port 5987", tmp_path, f"{address}/health"):
+        asked = urllib.parse.urlencode({"q": "Hi", "source": "en", "target": "de"}).encode()
+        assert "translatedText" in json.loads(urllib.request.urlopen(f"{address}/translate", asked).read())
+    for command in exports:
         shell(f"{command} --sentences 5", tmp_path)
     assert list((tmp_path / "en-de.argos").glob("*.argosmodel"))
     for program in PYTHON:

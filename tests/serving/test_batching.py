@@ -34,7 +34,7 @@ def test_what_waits_is_translated_together_and_everybody_gets_their_own() -> Non
     requests = [([f"one {i}", f"two {i}"], Wanted()) for i in range(5)]
     found = asyncio.run(behind_a_busy_engine(translator, batcher, *requests))
     assert [[line.text for line, _ in lines] for lines in found] == [[f"{i} ONE", f"{i} TWO"] for i in range(5)]
-    assert translator.calls == [["first"], [line for lines, _ in requests for line in lines]]
+    assert translator.calls == [["first"], [f"{line} {i}" for line in ("one", "two") for i in range(5)]]
 
 
 def test_a_batch_has_its_worth_and_lines_that_want_the_same() -> None:
@@ -45,11 +45,19 @@ def test_a_batch_has_its_worth_and_lines_that_want_the_same() -> None:
     found = asyncio.run(
         behind_a_busy_engine(translator, batcher, (long, Wanted()), (["a b"], aligned), (["c"], Wanted()))
     )
-    assert translator.calls == [["first"], long[:4], ["a b"], long[4:], ["c"]]
+    assert translator.calls == [["first"], [long[0], "c", *long[1:4]], ["a b"], long[4:]]
     ((translation, alignment),) = found[1]
     assert [other.text for other in translation.candidates] == ["B A", "B A!"]
     assert alignment.links == [(1, 0), (0, 1)]
     assert found[2][0][1] is None
+
+
+def test_a_long_request_does_not_keep_out_a_short_one() -> None:
+    translator = Upside()
+    batcher = Batcher(translator, SearchConfig())
+    long = [f"{i} " + "x" * 600 for i in range(12)]
+    asyncio.run(behind_a_busy_engine(translator, batcher, (long, Wanted()), (["short"], Wanted())))
+    assert "short" in translator.calls[1]
 
 
 def test_threads_share_what_waits() -> None:

@@ -37,7 +37,7 @@ def turned(document: str, has_symbols: bool = True) -> str:
     [
         ("plain &amp; simple", "SIMPLE &amp; PLAIN"),
         ("a <b>b c</b> d", "D <b>C B</b> A"),
-        ("<a href='x' id='y'>this page</a>, please", 'PLEASE <a href="x" id="y">PAGE THIS</a>,'),
+        ("<a href='x' id='y'>this page</a>, please", 'PLEASE <a href="x" id="y">PAGE</a>, <a href="x">THIS</a>'),
         ("<a href='x' id='y'>a b</a> c d <i>e</i>", '<i>E</i> D C <a href="x" id="y">B A</a>'),
         ("<em>red <b>car</b></em> here", "HERE <em><b>CAR</b> RED</em>"),
         ("one<br>two <img src=i>three", 'ONE<br><img src="i">THREE TWO'),

@@ -1,0 +1,64 @@
+"""The tables that compare the HTTP server with LibreTranslate, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def is_serving(record: Record) -> bool:
+    """Whether a results file measures the server."""
+    return "overload" in record["result"]
+
+
+def serving_tables(record: Record) -> str:
+    """Return the comparison, and what a soak and an overload showed."""
+    result = record["result"]
+    overload, lines = result["overload"], [comparison(record), ""]
+    if "soak" in result:
+        soak = result["soak"]
+        before, after = soak["memory_mib"]
+        failed = sum(soak["others"].values())
+        lines += [
+            f"{soak['minutes']:g} minutes with {soak['rate']:.0f} requests a second, 80 % of what 16 clients got: "
+            f"{failed or 'no'} requests failed; p50 {soak['p50']:.0f}, p99 {soak['p99']:.0f} ms; memory "
+            f"{before:,.0f} MiB before, {after:,.0f} after.",
+            "",
+        ]
+    refused = overload["others"].get("503", 0)
+    failed = sum(overload["others"].values()) - refused
+    lines.append(
+        f"With {overload['rate']:.0f} requests a second, three times the capacity: {overload['per_second']:.0f} a "
+        f"second answered (p50 {overload['p50']:.0f}, p99 {overload['p99']:.0f} ms), {refused:,} refused with 503, "
+        f"{failed or 'none'} failed."
+    )
+    return "\n".join(lines)
+
+
+def comparison(record: Record) -> str:
+    """Return the table of both servers."""
+    result = record["result"]
+    there = result.get("libretranslate", {})
+    rows = [
+        "| | requests a second | p50, p95, p99 in ms | LibreTranslate: requests a second | p50, p95, p99 in ms |",
+        "|---|---:|---|---:|---|",
+        *(f"| {name} | {cells(ours)} | {cells(theirs)} |" for name, ours, theirs in _pairs(result["dragoman"], there)),
+    ]
+    return "\n".join(rows)
+
+
+def cells(found: Record) -> str:
+    """Return two cells of a table."""
+    if not found:
+        return " | "
+    times = ", ".join(f"{found[name]:,.0f}" for name in ("p50", "p95", "p99"))
+    return f"{found['per_second']:,.{0 if found['per_second'] > 20 else 1}f} | {times}"
+
+
+def _pairs(ours: Record, theirs: Record) -> Iterator[tuple[str, Record, Record]]:
+    for kind, by_clients in ours.items():
+        for clients, found in by_clients.items():
+            name = f"{kind}, {clients} client{'s' * (clients != '1')}"
+            yield name, found, theirs.get(kind, {}).get(clients, {})
