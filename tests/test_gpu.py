@@ -45,6 +45,8 @@ def gpu() -> Iterator[str]:
         if DEVICE.startswith("cuda"):
             torch.cuda.empty_cache()
     else:
+        for symbols in (False, True):
+            small_model(symbols=symbols)  # learns, which the device would slow down
         with other_device() as device:
             yield str(device)
 
@@ -118,7 +120,7 @@ def test_verbs_print_what_they_print_on_the_cpu(folder: Path, gpu: str, capsys: 
 def test_translations_scores_alignments_and_attention_are_those_of_the_cpu(gpu: str, symbols: bool) -> None:
     lines = [line.replace("cat", "{x}") for line in LINES[:7]]
     cpu, there = (Translator(small_model(symbols=symbols), torch.device(device)) for device in ("cpu", gpu))
-    for config in (SearchConfig(beam=1, min_length=3), SearchConfig(beam=4, n_best=3)):
+    for config in (SearchConfig(beam=1, min_length=3, max_length=4), SearchConfig(beam=4, n_best=3, max_length=4)):
         ours, theirs = ([c for t in one.translate(lines, config) for c in t.candidates] for one in (cpu, there))
         assert [candidate.text for candidate in theirs] == [candidate.text for candidate in ours]
         assert [candidate.score for candidate in theirs] == pytest.approx([c.score for c in ours], abs=1e-3)
@@ -127,7 +129,7 @@ def test_translations_scores_alignments_and_attention_are_those_of_the_cpu(gpu: 
     ours, theirs = ([pair.log_prob for pair in one.score(pairs)] for one in (cpu, there))
     assert theirs == pytest.approx(ours, abs=1e-3)
     assert there.align(lines, targets) == cpu.align(lines, targets)
-    here, elsewhere = (inspect(translator, lines[6]) for translator in (cpu, there))
+    here, elsewhere = (inspect(translator, lines[6], config) for translator in (cpu, there))
     assert [node.piece for node in elsewhere.tree] == [node.piece for node in here.tree]
     for name, weights in here.maps.items():
         assert elsewhere.maps[name] == pytest.approx(weights, abs=1e-4)
