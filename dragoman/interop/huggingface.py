@@ -87,7 +87,7 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
 def _tensors(loaded: ModelFolder) -> Weights:
     """All weights under Marian's names; tied weights are written once."""
     config = loaded.model.config
-    own: dict[str, Tensor] = dict(loaded.model.named_parameters())
+    own: dict[str, Tensor] = {name: weight.cpu() for name, weight in loaded.model.named_parameters()}
     weights = in_halves(own) if config.positions == "interleaved" else own
     tensors = layers_to_marian(weights)
     source = weights["source_embedding.weight"]
