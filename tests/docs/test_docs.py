@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from dragoman.text.subwords import Vocabulary, learn_subwords
 from tests.evaluations import evaluation
 from tests.small_models import small_model
 
-from .commands import DOCS, ROOT, blocks, shell
+from .commands import DOCS, ROOT, background, blocks, shell
 
 sys.path.insert(0, str(ROOT / "docs_build"))
 
@@ -114,6 +115,19 @@ def test_the_commands_of_exports_do_what_they_say(tmp_path: Path) -> None:
             shell(f"{command} --sentences 5" if exchange else command, tmp_path)
     written = {path.name for path in tmp_path.iterdir()}
     assert written == {"demo", "en-fr.ct2", "en-fr.int8", "en-fr.hf", "en-fr.argos", "en-fr.onnx", "models"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_server_is_started_and_asked_as_its_page_says(workplace: Path) -> None:
+    start, ask = blocks(DOCS / "serve.md", "sh")
+    serve = start.splitlines()[-1].replace("models/", "demo/")
+    with background(f"{serve} --port 5989", workplace, "http://127.0.0.1:5989/health"):
+        assert "translatedText" in json.loads(shell(ask.replace(":5000", ":5989"), workplace))
+    options = re.findall(r"`(--[\w-]+)", (DOCS / "serve.md").read_text(encoding="utf-8"))
+    assert {option for option in options if option not in shell("dragoman serve --help", workplace)} == {
+        "--text"  # of train
+    }
 
 
 @pytest.mark.slow
