@@ -32,13 +32,13 @@ def scores(results: Path = RESULTS) -> str:
         record = json.loads(path.read_text(encoding="utf-8"))
         name, spread = next(iter(record["result"]["scores"].items()))
         runs = spread["runs"]
-        deviation = f" ± {spread['standard_deviation']:.1f} ({runs} runs)" if runs > 1 else " (1 run)"
+        deviation = f" ± {spread['standard_deviation']:.1f} (mean of {runs} runs)" if runs > 1 else " (1 run)"
         metric = METRICS[name] if name != "bleu" else "sacreBLEU"
         if chrf := record["result"]["scores"].get("chrf"):
             metric += f" (chrF2 {chrf['mean']:.1f})"
         cells = [record["recipe"]["recipe"], f"{spread['mean']:.1f}{deviation}", metric, record["recipe"]["published"]]
         rows.append(f"| {' | '.join(cells)} |\n")
-    return "| recipe | mean ± standard deviation | | for comparison |\n|---|---:|---|---|\n" + "".join(rows)
+    return "| recipe | score | | for comparison |\n|---|---:|---|---|\n" + "".join(rows)
 
 
 def into_readme(readme: str, results: Path = RESULTS) -> str:
