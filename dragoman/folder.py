@@ -159,27 +159,31 @@ class Description:
     target: str  # what the model was exported to; empty for a model folder
     direction: Direction
     config: ModelConfig
-    checksums: dict[str, str]  # SHA-256 of each file that the library reads
+    checksums: dict[str, str]  # SHA-256 of each file that the library reads, by its path in the folder
     made_from: str  # model_key of the model folder, if this is its copy
     attends: bool  # whether a model for CTranslate2 gives its attention away
 
 
 def describe(
-    direction: Direction, config: ModelConfig, target: str, files: Iterable[Path] = (), made_from: str = ""
+    direction: Direction, config: ModelConfig, target: str, folder: Path | None = None, made_from: str = ""
 ) -> bytes:
-    """The content of `dragoman.json`, with the checksums of the files that the library reads."""
+    """The content of `dragoman.json`, with the checksums of the files that the library reads: all in the folder."""
     content = {
         "format": target,
         "source": direction.source,
         "target": direction.target,
         "model": asdict(config),
         "facts": direction.facts,
-        "checksums": {path.name: checksum(path) for path in files},
+        "checksums": {name: checksum(folder / name) for name in _files_in(folder)} if folder else {},
         "made_from": made_from,
         "attends": target == CONVERTED,
         "dragoman": VERSION,
     }
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _files_in(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def read_exported(folder: Path, verify: bool = False) -> Description:
@@ -218,8 +222,11 @@ def files_of_earlier_result(folder: Path, ours: Direction, config: ModelConfig, 
         names = [(one.source, one.target, imported_from(one.facts)) for one in (found.direction, ours)]
         same = names[0] == names[1] and found.config.shape() == config.shape()
         if same and found.target == target and (folder / PARITY_FILE).is_file():
-            files = found.checksums if target else (*MODEL_FILES, CONVERTED)
-            return {*files, CARD_FILE, EXPORT_FILE, PARITY_FILE}
+            written = {*(found.checksums if target else MODEL_FILES), CARD_FILE, EXPORT_FILE, PARITY_FILE}
+            if not target:
+                return {*written, CONVERTED}
+            others = {name.partition("/")[0] for name in _files_in(folder) if name not in written}
+            return {name.partition("/")[0] for name in written} - others
     return set()
 
 

@@ -23,8 +23,8 @@ from dragoman.folder import (
 from tests.small_models import small_model
 
 
-def described(loaded: ModelFolder, target: str, files: list[Path] | None = None) -> bytes:
-    return describe(loaded.direction, loaded.model.config, target, files or [])
+def described(loaded: ModelFolder, target: str, folder: Path | None = None) -> bytes:
+    return describe(loaded.direction, loaded.model.config, target, folder)
 
 
 def earlier(folder: Path, loaded: ModelFolder, target: str = "") -> set[str]:
@@ -55,7 +55,7 @@ def test_a_damaged_description_is_one_sentence(content: bytes, tmp_path: Path) -
 def test_files_are_compared_with_their_checksums_on_request(tmp_path: Path) -> None:
     file = tmp_path / "model.bin"
     file.write_bytes(b"weights")
-    (tmp_path / EXPORT_FILE).write_bytes(described(small_model(), "ctranslate2", [file]))
+    (tmp_path / EXPORT_FILE).write_bytes(described(small_model(), "ctranslate2", tmp_path))
     read_exported(tmp_path, verify=True)
     file.write_bytes(b"weighty")
     read_exported(tmp_path)
@@ -69,7 +69,7 @@ def test_only_a_result_of_the_same_model_and_target_may_be_replaced(tmp_path: Pa
     export, imported, model = tmp_path / "export", tmp_path / "imported", small_model()
     export.mkdir()
     (export / "model.bin").write_bytes(b"weights")
-    (export / EXPORT_FILE).write_bytes(described(model, "ctranslate2", [export / "model.bin"]))
+    (export / EXPORT_FILE).write_bytes(described(model, "ctranslate2", export))
     model.save(imported)
     assert earlier(imported, model) == set(), "trained, as it has no proof"
     for folder in (export, imported):

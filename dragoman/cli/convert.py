@@ -29,7 +29,7 @@ from dragoman.folder import (
     learned_checkpoints,
     refuse_folder_for_average,
 )
-from dragoman.interop import argos, ctranslate2, huggingface, onnx
+from dragoman.interop import argos, ctranslate2, huggingface, onnx, web
 from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
@@ -42,6 +42,7 @@ _EXPORTS: dict[str, Callable[[ModelFolder, Path, str], Backend]] = {
     "ctranslate2": ctranslate2.export,
     "huggingface": huggingface.export,
     "onnx": onnx.export,
+    "web": web.export,
 }
 
 
@@ -51,6 +52,8 @@ def export_model(config: ExportConfig) -> int:
     is_package = out.suffix == argos.PACKAGE_SUFFIX
     if is_package and config.to != "argos":
         raise ConfigError(f"--out {out}: only --to argos writes {argos.PACKAGE_SUFFIX} files; name a folder")
+    if config.to == "web":
+        web.check_assets(config.assets)
     loaded = ModelFolder.load(config.folder)
     package = None
     if config.to == "argos":
@@ -114,6 +117,8 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     if package:
         argos.write_package(package, loaded, model, folder, readme)
         shutil.rmtree(model)
+    elif config.to == "web":
+        web.write_site(loaded, folder, config.assets, config.quantization)
     else:
         if loaded.vocabulary.has_symbols:
             shutil.copy(placeholders.__file__, folder)
@@ -121,10 +126,10 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
         same = compare_program(readme, folder, loaded, sample.sources)
         say(f"  {same}")
         readme = card(loaded, config.to, config.quantization, parity, None, example, same)
-        if (curves := Path(config.folder, CURVES_FILE)).is_file():
-            shutil.copy(curves, folder)
+    if not package and (curves := Path(config.folder, CURVES_FILE)).is_file():
+        shutil.copy(curves, folder)
     readme += picture_of_curves(folder)
-    description = describe(loaded.direction, loaded.model.config, config.to, sorted(folder.iterdir()))
+    description = describe(loaded.direction, loaded.model.config, config.to, folder)
     (folder / EXPORT_FILE).write_bytes(description)
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")
     _write_proof(parity, folder)

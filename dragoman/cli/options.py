@@ -187,20 +187,27 @@ class ExportConfig(ProofConfig):
 
     folder: str
     """Model folder."""
-    to: Literal["ctranslate2", "huggingface", "argos", "onnx"]
+    to: Literal["ctranslate2", "huggingface", "argos", "onnx", "web"]
     """ctranslate2: for CTranslate2. huggingface: for transformers (MarianMTModel). argos: for Argos Translate and
-    LibreTranslate. onnx: encoder and decoder step as ONNX graphs."""
+    LibreTranslate. onnx: encoder and decoder step as ONNX graphs. web: a page that translates in the browser."""
     out: str
     """Folder to write; with argos also FILE.argosmodel."""
-    quantization: Literal["float32", "int8", "int16", "float16", "bfloat16"] = "float32"
-    """Weight type for ctranslate2 and argos."""
+    quantization: Literal["auto", "float32", "int8", "int16", "float16", "bfloat16"] = "auto"
+    """Weight type: any for ctranslate2 and argos; int8 or float32 for web. auto: int8 for web, else float32."""
+    assets: str = ""
+    """For web: the node_modules folder that transformers.js is installed in."""
     package_version: str = "1.0"
     """Version of an Argos package."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        quantizes = self.to in ("ctranslate2", "argos")
-        require(quantizes or self.quantization == "float32", f"--to {self.to} has no --quantization")
+        if self.quantization == "auto":
+            object.__setattr__(self, "quantization", "int8" if self.to == "web" else "float32")
+        quantizes = self.to in ("ctranslate2", "argos") or (self.to == "web" and self.quantization == "int8")
+        require(
+            quantizes or self.quantization == "float32", f"--to {self.to} has no --quantization {self.quantization}"
+        )
+        require(self.to == "web" or not self.assets, f"--assets is for --to web, not for --to {self.to}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,9 +42,9 @@ def convert(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as place:
             write_model(loaded, Path(place))
             _prove(loaded, Path(place))
-            files = sorted(Path(place).iterdir())
-            contents = {copy / file.name: file.read_bytes() for file in files}
-            contents[copy / EXPORT_FILE] = describe(loaded.direction, loaded.model.config, "ctranslate2", files, key)
+            contents = {copy / file.name: file.read_bytes() for file in sorted(Path(place).iterdir())}
+            described = describe(loaded.direction, loaded.model.config, "ctranslate2", Path(place), key)
+            contents[copy / EXPORT_FILE] = described
         make_folder(copy)
         write_together(contents)
     except OSError as error:

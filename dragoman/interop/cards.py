@@ -18,6 +18,7 @@ from dragoman.folder import LONGEST_FACT
 from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity
+from dragoman.interop.web import PACKAGE
 from dragoman.text.languages import has_spaces
 
 _TEMPLATES = jinja2.Environment(
@@ -58,6 +59,7 @@ def card(
         package=package,
         files=loaded.vocabulary.files(),
         symbols=loaded.vocabulary.has_symbols,
+        runtime=PACKAGE,
         example=example,
         same=same,
     )

@@ -153,7 +153,7 @@ class OnnxBackend(Backend):
         rows = [self._step(torch.tensor([token]), state)[0] for token in (BOS, *target[:-1])]
         return torch.cat(rows).numpy()
 
-    def _start(self, sources: list[list[int]]) -> _OnnxState:
+    def _start(self, sources: list[list[int]]) -> SearchState:
         source = pad_right(sources, 2**31)
         return _OnnxState(source, *self._encoder.run(None, {"source": source}))
 

@@ -20,7 +20,9 @@ _ONE = r"""
   | [\u2600-\u27bf\U0001f000-\U0001faff][\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*
   | ⟦[1-9]⟧
 """
-_PLACEHOLDERS = re.compile(rf"(?:{_ONE})(?:\s*(?:{_ONE}))*", re.VERBOSE)
+PATTERN = rf"(?:{_ONE})(?:\s*(?:{_ONE}))*"
+"""A placeholder, or several side by side; to be read with re.VERBOSE."""
+_PLACEHOLDERS = re.compile(PATTERN, re.VERBOSE)
 
 
 def mask(line: str) -> tuple[str, list[str]]:

@@ -128,7 +128,7 @@ def test_facts_come_along_unless_the_weights_were_changed_elsewhere(tmp_path: Pa
     facts = {"validation": {"bleu": 31.5}, "steps": 900, TEXT_FACT: "abc", LONGEST_FACT: 30}
     loaded = small_model().with_facts(facts)
     huggingface.write_model(loaded, tmp_path)
-    described = describe(loaded.direction, loaded.model.config, "huggingface", [tmp_path / "model.safetensors"])
+    described = describe(loaded.direction, loaded.model.config, "huggingface", tmp_path)
     (tmp_path / "dragoman.json").write_bytes(described)
     assert read_marian(tmp_path).loaded.direction == loaded.direction
     change_tensors(tmp_path, **{BIAS: torch.zeros(64)})
