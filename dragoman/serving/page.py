@@ -26,10 +26,11 @@ _STATIC = ("worker.js", "service-worker.js", "manifest.webmanifest")
 def policy(static: bool = False) -> str:
     """The page's content security policy: the server's header, or the one in the head of a static page.
 
-    A static page may also run WebAssembly and workers. The head of a page can't say who may frame it.
+    A static page may also run WebAssembly and workers, also one from a blob, as only such a one follows the policy of
+    the page. The head of a page can't say who may frame it.
     """
-    ours = ("style-src", "img-src", "connect-src", "manifest-src", "form-action", *(["worker-src"] if static else []))
-    scripts = "script-src 'self'" + (" 'wasm-unsafe-eval'" if static else "")
+    ours = ("style-src", "img-src", "connect-src", "manifest-src", "form-action")
+    scripts = "script-src 'self'" + (" 'wasm-unsafe-eval'; worker-src 'self' blob:" if static else "")
     nobody = "base-uri 'none'" + ("" if static else "; frame-ancestors 'none'")
     return "; ".join(["default-src 'none'", scripts, *(f"{kind} 'self'" for kind in ours), nobody])
 
