@@ -5,6 +5,7 @@
 const END = 3; // ids up to this one are symbols, no text
 const MARK = "▁"; // SentencePiece writes it for a space
 const MARGIN = 50; // subwords by which a translation may be longer than its source
+const SYMBOL = /⟦([1-9])⟧/gu; // stands for a placeholder
 const REMEMBERED = 500; // sentences: while somebody types, most of them stay the same
 const base = new URL("./", import.meta.url).href;
 const cancelled = new Set();
@@ -62,7 +63,8 @@ async function load(settings) {
   const [source, target] = [{ ...settings.source, ...first }, { ...settings.target, ...second }];
   const network = await AutoModelForSeq2SeqLM.from_pretrained("model", { dtype: settings.dtype, device: "wasm" });
   const pattern = settings.placeholders && new RegExp(settings.placeholders, "gu");
-  return { ...settings, network, source, target, Tensor, pattern, known: new Map() };
+  const symbols = pattern ? Array.from({ length: 9 }, (_, i) => target.pieces.indexOf(`⟦${i + 1}⟧`)) : [];
+  return { ...settings, network, source, target, Tensor, pattern, symbols, known: new Map() };
 }
 
 /* A text: lines, sentences, and parts of sentences that are too long */
@@ -139,24 +141,51 @@ function read({ pattern, source }, text) {
 
 async function translateSentence(model, text) {
   const { ids, placeholders } = read(model, text);
+  const limit = Math.min(ids.length + MARGIN, model.maxLength - 1);
+  const count = placeholders.length;
+  let found = await search(model, ids, limit, []);
+  const isWhole = ({ symbols }) => symbols.length === count && new Set(symbols).size === count;
+  if (model.pattern && !isWhole(found)) found = await search(model, ids, limit, [once(model, count, limit)]);
+  const restore = (one) => (model.pattern ? one.replace(SYMBOL, (_, n) => placeholders[n - 1] ?? "") : one);
+  const [source, target] = [words(model.source, ids.slice(0, -1)), words(model.target, found.written)];
+  return {
+    text: restore(decode(model.target, found.written)),
+    source: source.words.map(restore),
+    target: target.words.map(restore),
+    links: align(found.steps, source, target),
+    lost: placeholders.filter((_, i) => found.symbols.filter((symbol) => symbol === i + 1).length !== 1),
+  };
+}
+
+/** What the model writes if it takes the most probable subword each time, and the attention of each step. */
+async function search(model, ids, limit, rules) {
   const tensor = (numbers) => new model.Tensor("int64", numbers.map(BigInt), [1, numbers.length]);
   const { sequences, cross_attentions: steps } = await model.network.generate({
     input_ids: tensor(ids),
     attention_mask: tensor(ids.map(() => 1)),
-    max_length: Math.min(ids.length + MARGIN + 2, model.maxLength + 1), // with <s> and </s>
+    max_length: limit + 2, // with <s> and </s>
+    logits_processor: rules,
     return_dict_in_generate: true,
     output_attentions: true,
   });
   const written = sequences.tolist()[0].map(Number).filter((id) => id > END);
-  const symbols = [...decode(model.target, written).matchAll(/⟦[1-9]⟧/gu)].map(([symbol]) => Number(symbol[1]));
-  const restore = (one) => (model.pattern ? one.replace(/⟦([1-9])⟧/gu, (_, n) => placeholders[n - 1] ?? "") : one);
-  const [source, target] = [words(model.source, ids.slice(0, -1)), words(model.target, written)];
-  return {
-    text: restore(decode(model.target, written)),
-    source: source.words.map(restore),
-    target: target.words.map(restore),
-    links: align(steps.map(([weights]) => weights.data), source, target),
-    lost: placeholders.filter((_, i) => symbols.filter((symbol) => symbol === i + 1).length !== 1),
+  const symbols = written.map((id) => model.symbols.indexOf(id) + 1).filter((number) => number);
+  return { written, symbols, steps: steps.map(([weights]) => weights.data) };
+}
+
+/** The rule of Dragoman's search by which the first symbols are written once each, instead of the end if need be. */
+function once({ symbols }, count, limit) {
+  return ([tokens], logits) => {
+    const { data } = logits;
+    const missing = symbols.slice(0, count).filter((id) => !tokens.includes(BigInt(id)));
+    for (const id of symbols) if (!missing.includes(id)) data[id] = -Infinity;
+    const room = limit + 1 - tokens.length;
+    if (missing.length && room > 0) {
+      const best = Math.max(data[missing[0]], data[END]);
+      data.fill(-Infinity, ...(missing.length < room ? [END, END + 1] : []));
+      data[missing[0]] = best;
+    }
+    return logits;
   };
 }
 
