@@ -1,5 +1,8 @@
 """Hugging Face: a folder that MarianMTModel and MarianTokenizer of `transformers` load, and the names of its weights.
 
+MarianTokenizer stays its tokenizer, which also has the target's subwords where they differ; PreTrainedTokenizerFast
+loads tokenizer.json.
+
 Marian is a post-norm Transformer whose sinusoids are in two halves, all sines first. Shapes: T target length.
 """
 
@@ -9,6 +12,7 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, Sear
 from dragoman.folder import LONGEST_FACT, LONGEST_UNKNOWN
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.interop.parity import Array, Backend
+from dragoman.interop.tokenizer_json import tokenizer_json
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.subwords import SPECIALS
 
@@ -80,7 +85,12 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
         },
         "special_tokens_map.json": _SPECIAL_TOKENS,
     }
-    for name, content in (files | ({"target_vocab.json": target} if source != target else {})).items():
+    if source != target:
+        files["target_vocab.json"] = target
+    elif loaded.vocabulary.joint:
+        with suppress(DragomanError):  # not every vocabulary can be written so
+            files["tokenizer.json"] = tokenizer_json(loaded.vocabulary.source, specials=True)
+    for name, content in files.items():
         (out / name).write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import BOS, EOS, DragomanError
+from dragoman.config import BOS, EOS, PAD, DragomanError
 from dragoman.folder import LONGEST_FACT
 from dragoman.interop.huggingface import HuggingFaceBackend, write_model
 from dragoman.interop.parity import Sample, prove
@@ -56,6 +56,12 @@ def test_the_tokenizer_cuts_and_joins_as_dragoman(joint: bool, tmp_path: Path) -
     assert tokenizer(lines)["input_ids"] == [[*ids, EOS] for ids in loaded.vocabulary.source.encode(lines)]
     ids = loaded.vocabulary.target.encode([line[::-1] for line in lines])
     assert tokenizer.batch_decode(ids, skip_special_tokens=True) == loaded.vocabulary.target.decode(ids)
+    assert (tmp_path / "tokenizer.json").is_file() == joint
+    if joint:
+        fast = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
+        assert fast(lines)["input_ids"] == tokenizer(lines)["input_ids"]
+        assert fast.batch_decode(ids, skip_special_tokens=True) == loaded.vocabulary.target.decode(ids)
+        assert (fast.pad_token_id, fast.eos_token_id) == (PAD, EOS)
 
 
 def test_lines_that_its_tokenizer_takes_otherwise_do_not_stop_an_export(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ MODELS = {
 STRANGE = [
     "", " ", "▁", "▁▁", " ▁ ", "a▁b", "a ▁ b", "▁a", "a▁", "▁ a", " a  b ", "\ta\tb\t", "\n", "a\r\nb\n", "\u3000a\xa0",
     "a\0b", "</s>", "a <unk> b", "<0x41>", "⟦1⟧", "the ⟦1⟧cat⟦2⟧⟦3⟧ ⟦9⟧.", "⟦0⟧ ⟦10⟧ ⟦", "漢字かな", "e\u0301", "ﬁⅣ",
-    "👩‍👩‍👧🇫🇷", "\ufeffa\ufeff", "\u202eabc\u200b", "\ufffd\uffff\U0010ffff", "x" * 999, "the the " * 99, "eeeeee", "....",
+    "👩‍👩‍👧🇫🇷", "\ufeffa\ufeff", "\u202eabc\u200b", "\ufffd\uffff\U0010ffff", "x" * 999, "the " * 99, "eeee", "....",
 ]  # fmt: skip
 
 

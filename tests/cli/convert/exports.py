@@ -8,7 +8,13 @@ import pytest
 
 from dragoman.cli.main import main
 
-NEEDED = {"ctranslate2": "ctranslate2", "huggingface": "transformers", "argos": "ctranslate2", "onnx": "onnxruntime"}
+NEEDED = {
+    "ctranslate2": "ctranslate2",
+    "huggingface": "transformers",
+    "argos": "ctranslate2",
+    "onnx": "onnxruntime",
+    "web": "tokenizers",
+}
 
 
 def arguments(model: Path, to: str, out: Path, sentences: int = 5) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
 from dragoman.inference import conversion
 from dragoman.inference.translator import Translator
+from dragoman.interop import web
 from tests.small_models import LINES
 
 from .exports import NEEDED, arguments, export
@@ -120,6 +122,56 @@ def test_a_fault_in_a_quantized_export_shows_in_float32(
 def test_other_targets_are_not_quantized(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", str(model), "--out", "x", "--to", "huggingface", "--quantization", "int8"]) == 2
     assert "no --quantization" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ([], "--to web needs transformers.js: run npm install --ignore-scripts @huggingface/transformers@"),
+        (["--assets", "nowhere"], "nowhere/@huggingface/transformers/dist/transformers.min.js: no such file; run npm"),
+        (["--quantization", "float16"], "--to web has no --quantization float16"),
+    ],
+)
+def test_a_site_needs_its_javascript_and_is_told_where_it_comes_from(
+    more: list[str], message: str, model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(model), "--to", "web", "--out", str(model.parent / "site"), *more]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not (model.parent / "site").exists()
+
+
+def test_only_sites_have_assets(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments(model, "ctranslate2", model.parent / "x"), "--assets", "node_modules"]) == 2
+    assert "--assets is for --to web" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_site_proves_itself_and_can_be_exported_again(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assets = model.parent / "node_modules"
+    for name in web.ASSETS:
+        (assets / name).parent.mkdir(parents=True, exist_ok=True)
+        (assets / name).touch()
+    monkeypatch.setattr(web, "ASSETS", dict.fromkeys(web.ASSETS, hashlib.sha256().hexdigest()))
+    out = model.parent / "site"
+    words = [*arguments(model, "web", out), "--assets", str(assets)]
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    assert "first the same in float32" in said
+    assert said.count("passed") == 2
+    card = (out / "README.md").read_text()
+    assert "its weights in int8" in card
+    assert "python -m http.server" in card
+    (out / "model" / "notes.txt").write_text("mine")
+    assert main(words) == 1
+    assert f"{out}: already contains model" in capsys.readouterr().err
+    (out / "model" / "notes.txt").unlink()
+    assert main([*words, "--quantization", "float32"]) == 0
+    assert {path.name for path in (out / "model" / "onnx").iterdir()} == {
+        "encoder_model.onnx",
+        "decoder_model_merged.onnx",
+    }
 
 
 def test_there_and_back(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
