@@ -11,7 +11,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 
 SHARE ?= 0.1
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test fuzz check bench docs clean
+.PHONY: setup demo test fuzz check bench bench-gpu docs clean
 
 setup: $(READY)
 
@@ -50,6 +50,10 @@ check: $(READY)
 bench: .bench/peers/.ready .bench/joeynmt/.ready
 	.bench/peers/bin/python benchmarks/speed.py $(DATA)
 	$(BIN)/python benchmarks/report.py
+
+# On a machine with an NVIDIA GPU; DATA as for bench.
+bench-gpu: .bench/peers/.ready
+	.bench/peers/bin/python benchmarks/gpu.py $(DATA)
 
 .bench/peers/.ready: constraints.txt benchmarks/requirements-peers.txt | $(READY)
 	$(PYTHON) -m venv .bench/peers
