@@ -1,6 +1,8 @@
 # The targets that people and CI call. Each does its own set-up; second runs skip what is done.
 PYTHON ?= python3
 DATA ?= multi30k
+MODEL ?= demo/en-fr
+TEXT ?= demo/phrasebook/test.en
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -11,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 
 SHARE ?= 0.1
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test fuzz check bench bench-serve docs clean
+.PHONY: setup demo test fuzz check bench bench-serve bench-gpu docs clean
 
 setup: $(READY)
 
@@ -51,7 +53,7 @@ bench: .bench/peers/.ready .bench/joeynmt/.ready
 	.bench/peers/bin/python benchmarks/speed.py $(DATA)
 	$(BIN)/python benchmarks/report.py
 
-# MODEL: a model folder; TEXT: a file of sentences in its source language
+# MODEL: a model folder; TEXT: a file of sentences in its source language (those of make demo)
 bench-serve: .bench/libretranslate/.ready | $(READY)
 	$(BIN)/python benchmarks/serve.py $(MODEL) $(TEXT)
 	$(BIN)/python benchmarks/report.py
@@ -60,6 +62,10 @@ bench-serve: .bench/libretranslate/.ready | $(READY)
 	$(PYTHON) -m venv .bench/libretranslate
 	.bench/libretranslate/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-libretranslate.txt
 	@touch $@
+
+# On a machine with an NVIDIA GPU; DATA as for bench.
+bench-gpu: .bench/peers/.ready
+	.bench/peers/bin/python benchmarks/gpu.py $(DATA)
 
 .bench/peers/.ready: constraints.txt benchmarks/requirements-peers.txt | $(READY)
 	$(PYTHON) -m venv .bench/peers

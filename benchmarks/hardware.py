@@ -12,7 +12,7 @@ from dragoman.runtime.device import processor
 
 
 def describe_hardware() -> dict[str, str | int]:
-    """Processor, cores, memory, and the versions that matter."""
+    """Processor, GPU if there is one, cores, memory, and the versions that matter."""
     information = Path("/proc/cpuinfo")
     text = information.read_text() if information.is_file() else ""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -23,4 +23,4 @@ def describe_hardware() -> dict[str, str | int]:
         "memory_gib": round(memory),
         "python": platform.python_version(),
         "torch": torch.__version__,
-    }
+    } | ({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})

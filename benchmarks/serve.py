@@ -226,7 +226,7 @@ def main() -> None:
         found = open_loop(5061, languages, lines, 3 * capacity, 2 * options.seconds)
         results["overload"] = {"rate": 3 * capacity, **found}
         report("three times the capacity", found)
-    content = {"command": "make bench-serve MODEL=MODEL TEXT=TEXT", "hardware": describe_hardware(), "result": results}
+    content = {"command": "make demo bench-serve", "hardware": describe_hardware(), "result": results}
     options.results.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -32,29 +32,31 @@ class Elsewhere(Tensor):
     """A tensor that is not on the CPU, as far as anybody can see."""
 
     held: Tensor
-    device = property(lambda self: DEVICE)  # type: ignore[assignment]
-    is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    device = property(lambda self: DEVICE)
+    is_cuda = property(lambda self: True)
 
     @staticmethod
     def __new__(cls, held: Tensor) -> Elsewhere:
-        layout = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
-        self = Tensor._make_wrapper_subclass(cls, held.shape, **layout, device="meta")  # type: ignore[attr-defined]
+        strides, offset, meta = held.stride(), held.storage_offset(), torch.device("meta")
+        self = Tensor._make_wrapper_subclass(cls, held.shape, strides, offset, dtype=held.dtype, device=meta)
         self.held = held
-        return self  # type: ignore[no-any-return]
+        return self
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
         return compute(func, args, kwargs or {})
 
     def tolist(self) -> Any:
         return self.held.tolist()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return self.held.__reduce_ex__(protocol)
+        return self.held.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
 
-    def __repr__(self, *, tensor_contents: object = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Elsewhere({self.held})"
 
 
@@ -99,7 +101,7 @@ def compute(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     return found.wrap(result) if goes else result
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees what makes tensors and what moves them, whose arguments are no Elsewhere."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
@@ -143,7 +145,7 @@ def other_device() -> Iterator[torch.device]:
         patch.setattr(torch.inference_mode, "__exit__", torch.no_grad.__exit__)
         torch.__future__.set_swap_module_params_on_conversion(True)  # or shared parameters would part
         try:
-            with _Functions(), _Operations():
+            with _Functions(), _Operations():  # type: ignore[no-untyped-call]
                 yield DEVICE
         finally:
             torch.__future__.set_swap_module_params_on_conversion(swaps)

@@ -19,6 +19,7 @@ import torch
 from dragoman.cli.main import main
 from dragoman.config import OptimizerConfig, SearchConfig, TextConfig, ValidationConfig
 from dragoman.inference import conversion
+from dragoman.inference.search import _stable_topk
 from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.interop import ctranslate2, huggingface, onnx
@@ -133,6 +134,13 @@ def test_translations_scores_alignments_and_attention_are_those_of_the_cpu(gpu: 
     assert [node.piece for node in elsewhere.tree] == [node.piece for node in here.tree]
     for name, weights in here.maps.items():
         assert elsewhere.maps[name] == pytest.approx(weights, abs=1e-4)
+
+
+def test_the_best_of_many_subwords_are_those_of_the_cpu(gpu: str) -> None:
+    torch.manual_seed(1)
+    scores, logits = torch.randn(3, 4), torch.randn(3, 4, 1000).round(decimals=1)  # many are equal
+    ours, theirs = (_stable_topk(scores.to(device), logits.to(device), 8) for device in ("cpu", gpu))
+    assert [found.tolist() for found in theirs] == [found.tolist() for found in ours]
 
 
 def test_in_bf16_it_translates_nearly_the_same(gpu: str) -> None:

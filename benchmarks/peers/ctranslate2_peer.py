@@ -95,7 +95,8 @@ def prepare(request: Message) -> DecodingSession:
     workers = request["workers"]
     translator = ctranslate2.Translator(
         str(folder),
-        compute_type={"fp32": "float32", "int8": "int8"}[request["precision"]],
+        device=request.get("device", "cpu").partition(":")[0],
+        compute_type={"fp32": "float32", "fp16": "float16", "int8": "int8"}[request["precision"]],
         inter_threads=workers,
         intra_threads=max(1, request["threads"] // workers),
     )

@@ -88,8 +88,8 @@ def make_model(settings: Settings) -> tuple[Path, dict[str, Any]]:
     return plain, facts
 
 
-def compare_decoding(settings: Settings) -> tuple[dict[str, Any], dict[str, str]]:
-    """Compare in each mode.
+def compare_decoding(settings: Settings, chosen: Sequence[Competitor] = ()) -> tuple[dict[str, Any], dict[str, str]]:
+    """Compare in each mode those who are chosen, or everybody.
 
     Returns:
         Results by mode, and the versions of all packages.
@@ -104,11 +104,11 @@ def compare_decoding(settings: Settings) -> tuple[dict[str, Any], dict[str, str]
         "sources": sources,
         "beams": sorted({mode["beam"] for mode in MODES.values()}),
         "length_penalty": LENGTH_PENALTY,
+        "device": settings.device,
     }
     settings.report("decoding: loading")
     measured: dict[str, dict[str, list[Message]]] = {mode: {} for mode in MODES}
-    chosen = competitors(settings)
-    with Contest(chosen, request, settings.work, settings.threads, settings.report) as contest:
+    with Contest(chosen or competitors(settings), request, settings.work, settings.threads, settings.report) as contest:
         facts = dict(contest.facts)
         for number in range(settings.repeats):
             for mode, ask in MODES.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
@@ -18,36 +19,41 @@ from dragoman.training.step import StepBatches, Stepper
 from peers.batches import BETAS, CLIP_NORM, EPSILON, LABEL_SMOOTHING, LEARNING_RATE, Arrays, read_batches
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession
+from peers.stepping import compile_parts, wait_for
 
-_PRODUCT_SIZE, _PRODUCTS = 2048, 7
+_PRODUCT_SIZE, _PRODUCTS = 2048, 7  # on a GPU the size is that of the request
 _VERSIONS = {"dragoman": dragoman.__version__, "torch": torch.__version__}
 
 
 class MeasuringProducts:
     """A session that can also measure the machine's own rate ("rate")."""
 
-    def __init__(self, session: TrainingSession) -> None:
-        """Wrap a session that measures training."""
+    def __init__(self, session: TrainingSession, device: str) -> None:
+        """Wrap a session that measures training on this device."""
         self.facts = session.facts
-        self._session = session
+        self._session, self._device = session, device
 
     def measure(self, request: Message) -> Message:
         """Training steps, or the rate of large matrix products in GFLOP/s by precision."""
         if request["do"] == "rate":
-            return {"fp32": product_rate(torch.float32), "bf16": product_rate(torch.bfloat16)}
+            size = request.get("size", _PRODUCT_SIZE)
+            types = {"fp32": torch.float32, "bf16": torch.bfloat16}
+            return {name: product_rate(dtype, self._device, size) for name, dtype in types.items()}
         return self._session.measure(request)
 
 
-def product_rate(dtype: torch.dtype) -> float:
+def product_rate(dtype: torch.dtype, device: str, size: int) -> float:
     """GFLOP/s of a product of two large square matrices, the median of a few."""
-    a, b = (torch.randn(_PRODUCT_SIZE, _PRODUCT_SIZE).to(dtype) for _ in range(2))
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     a @ b
     times = []
     for _ in range(_PRODUCTS):
+        wait_for(device)
         start = time.perf_counter()
         a @ b
+        wait_for(device)
         times.append(time.perf_counter() - start)
-    return 2 * _PRODUCT_SIZE**3 / statistics.median(times) / 1e9
+    return 2 * size**3 / statistics.median(times) / 1e9
 
 
 def prepare_training(request: Message) -> MeasuringProducts:
@@ -55,7 +61,9 @@ def prepare_training(request: Message) -> MeasuringProducts:
     keep_freed_memory()  # as Trainer does
     torch.manual_seed(1)
     config = ModelConfig(**request["config"])
-    model = Transformer(config)
+    device = request.get("device", "cpu")
+    model = Transformer(config).to(device)
+    compile_parts([model.encoder, model.decoder], request.get("compile", ""))
     optimizer = OptimizerConfig(
         beta1=BETAS[0], beta2=BETAS[1], epsilon=EPSILON, clip_norm=CLIP_NORM, label_smoothing=LABEL_SMOOTHING
     )
@@ -68,13 +76,15 @@ def prepare_training(request: Message) -> MeasuringProducts:
         stepper.apply(LEARNING_RATE)
 
     facts = {"versions": _VERSIONS, "parameters": model.num_parameters}
-    return MeasuringProducts(TrainingSession(step, read_batches(request["batches"]), facts))
+    session = TrainingSession(step, read_batches(request["batches"]), facts, partial(wait_for, device))
+    return MeasuringProducts(session, device)
 
 
 def prepare_decoding(request: Message) -> DecodingSession:
     """Load the model folder as the command line does; int8 is what auto takes."""
     precision = request["precision"].replace("int8", "auto")
-    translator = Translator.load(request["model"], "cpu", precision=precision, workers=request["threads"])
+    device = request.get("device", "cpu")
+    translator = Translator.load(request["model"], device, precision=precision, workers=request["threads"])
 
     def translate(lines: Sequence[str], beam: int) -> list[str]:
         found = translator.translate(lines, SearchConfig(beam=beam, length_penalty=request["length_penalty"]))

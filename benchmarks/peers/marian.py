@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import sentencepiece
 import torch
@@ -20,7 +21,7 @@ from peers.learning import SEED, Learner, LearningSession
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession, Translate, fastest, in_sorted_batches
 from peers.shape import Shape
-from peers.stepping import Loss, adam, smoothed_cross_entropy, torch_step
+from peers.stepping import Loss, adam, compile_parts, smoothed_cross_entropy, torch_step, wait_for
 
 BATCH_SENTENCES = 64
 TRIAL_LINES = 128
@@ -68,7 +69,9 @@ def load(folder: str) -> MarianMTModel:
 def make_model(request: Message) -> MarianMTModel:
     """A model with the library's own random weights, for training."""
     torch.manual_seed(SEED)
-    return MarianMTModel(marian_config(Shape(**request["shape"]))).train()
+    model = MarianMTModel(marian_config(Shape(**request["shape"]))).train().to(request.get("device", "cpu"))
+    compile_parts([model], request.get("compile", ""))
+    return model
 
 
 def make_loss(model: MarianMTModel) -> Loss:
@@ -91,7 +94,8 @@ def prepare_training(request: Message) -> TrainingSession:
     """Make the model and warm it up."""
     model = make_model(request)
     step = torch_step(model.parameters(), make_loss(model), request["precision"] == "bf16")
-    return TrainingSession(step, read_batches(request["batches"]), facts_of(model))
+    wait = partial(wait_for, request.get("device", "cpu"))
+    return TrainingSession(step, read_batches(request["batches"]), facts_of(model), wait)
 
 
 def prepare_learning(request: Message) -> LearningSession:

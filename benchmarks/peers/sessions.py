@@ -26,10 +26,19 @@ def give_back_memory() -> None:
 class TrainingSession:
     """Measures training steps."""
 
-    def __init__(self, step: Callable[[Arrays], None], batches: Sequence[Arrays], facts: Message) -> None:
-        """Warm up: one step with each batch, the longest sentences last, so that every shape has been seen."""
+    def __init__(
+        self,
+        step: Callable[[Arrays], None],
+        batches: Sequence[Arrays],
+        facts: Message,
+        wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Warm up: one step with each batch, the longest sentences last, so that every shape has been seen.
+
+        wait returns when a GPU has done the steps.
+        """
         self.facts = facts
-        self._step, self._batches = step, batches
+        self._step, self._batches, self._wait = step, batches, wait
         for batch in batches:
             step(batch)
         give_back_memory()
@@ -37,9 +46,11 @@ class TrainingSession:
     def measure(self, request: Message) -> Message:
         """Make one step with each batch; answers with the real target tokens and the seconds."""
         self._step(self._batches[-1])  # the others have worked since: memory and caches must be had again
+        self._wait()
         start = time.perf_counter()
         for batch in self._batches:
             self._step(batch)
+        self._wait()
         seconds = time.perf_counter() - start
         give_back_memory()
         return {"tokens": sum(batch.num_tokens for batch in self._batches), "seconds": seconds}

@@ -34,3 +34,4 @@ class Settings:
     peers: tuple[str, ...]
     report: Callable[[str], None]
     """Takes one line for people."""
+    device: str = "cpu"

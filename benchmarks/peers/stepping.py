@@ -38,11 +38,11 @@ def torch_step(
         optimizer: for these parameters, where Adam at a constant rate is not what is wanted.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
-    optimizer = optimizer or adam(trained, fused)
+    optimizer, device = optimizer or adam(trained, fused), trained[0].device
 
     def step(batch: Arrays) -> Tensor:
-        ids = [torch.from_numpy(array) for array in (batch.source, batch.target_input, batch.target_output)]
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        ids = [torch.from_numpy(array).to(device) for array in (batch.source, batch.target_input, batch.target_output)]
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             value = loss(*ids)
         value.backward()
         nn.utils.clip_grad_norm_(trained, CLIP_NORM)
@@ -51,6 +51,18 @@ def torch_step(
         return value.detach()
 
     return step
+
+
+def compile_parts(parts: Iterable[nn.Module], how: str) -> None:
+    """Compile modules in place, in one of torch.compile's modes or, only traced, with a backend; "" leaves them."""
+    for part in parts if how else ():
+        part.compile(**{"backend" if "eager" in how else "mode": how})
+
+
+def wait_for(device: str) -> None:
+    """Wait until a GPU has done what it was told."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def smoothed_cross_entropy(logits: Tensor, target_output: Tensor) -> Tensor:

@@ -8,8 +8,7 @@ import numpy as np
 
 from dragoman.config import OptimizerConfig, TextConfig, TrainConfig
 from dragoman.corpus_check.cleaning import clean_text
-from dragoman.text.batches import Batch, collate, plan_epoch
-from dragoman.text.dataset import TokenStore
+from dragoman.text.batches import Batch, IdPairs, collate, plan_epoch
 from dragoman.text.preprocess import PreparedText, prepare_text
 from peers.batches import Arrays
 
@@ -33,7 +32,7 @@ def prepare(data: Path, folder: Path) -> PreparedText:
     return prepare_text(config, clean_text)
 
 
-def choose_batches(store: TokenStore, count: int, limit: int) -> list[Arrays]:
+def choose_batches(store: IdPairs, count: int, limit: int, tokens: int = BATCH_TOKENS) -> list[Arrays]:
     """So many of the first epoch's batches, from the shortest sentences to the longest at even distances.
 
     Few batches taken at random could all be of short sentences, or all of long ones.
@@ -42,8 +41,9 @@ def choose_batches(store: TokenStore, count: int, limit: int) -> list[Arrays]:
         store: the training text.
         count: batches wanted.
         limit: positions that the model has.
+        tokens: of each batch.
     """
-    plan = plan_epoch(store.source_lengths, store.target_lengths, BATCH_TOKENS, seed=1, epoch=0)
+    plan = plan_epoch(store.source_lengths, store.target_lengths, tokens, seed=1, epoch=0)
     plan.sort(key=lambda indices: int(np.maximum(store.source_lengths, store.target_lengths)[indices].max()))
     places = [int((number + 0.5) * len(plan) / count) for number in range(count)]
     return [_arrays(collate(store, plan[place], limit)) for place in places]

@@ -9,6 +9,7 @@ Shapes: B batch, S source length, T target length, D d_model, V vocabulary.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from peers.batches import PAD, read_batches
 from peers.protocol import Message, serve
 from peers.sessions import TrainingSession
 from peers.shape import Shape
-from peers.stepping import smoothed_cross_entropy, torch_step
+from peers.stepping import compile_parts, smoothed_cross_entropy, torch_step, wait_for
 
 
 class TorchTransformer(nn.Module):
@@ -54,7 +55,7 @@ class TorchTransformer(nn.Module):
         states = self.transformer(
             self._embed(source),
             self._embed(target_input),
-            tgt_mask=nn.Transformer.generate_square_subsequent_mask(target_input.size(1), dtype=torch.bool),
+            tgt_mask=nn.Transformer.generate_square_subsequent_mask(target_input.size(1), source.device, torch.bool),
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
             tgt_is_causal=True,  # right padding needs no mask of its own under a causal one
@@ -75,14 +76,16 @@ def sinusoids(length: int, d_model: int) -> Tensor:
 def prepare(request: Message) -> TrainingSession:
     """Make the model and warm it up."""
     torch.manual_seed(1)
-    model = TorchTransformer(Shape(**request["shape"])).train()
+    device = request.get("device", "cpu")
+    model = TorchTransformer(Shape(**request["shape"])).train().to(device)
+    compile_parts([model.transformer], request.get("compile", ""))
 
     def loss(source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         return smoothed_cross_entropy(model(source, target_input), target_output)
 
     step = torch_step(model.parameters(), loss, request["precision"] == "bf16")
     facts = {"versions": {"torch": torch.__version__}, "parameters": sum(p.numel() for p in model.parameters())}
-    return TrainingSession(step, read_batches(request["batches"]), facts)
+    return TrainingSession(step, read_batches(request["batches"]), facts, partial(wait_for, device))
 
 
 if __name__ == "__main__":

@@ -10,22 +10,28 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman import ModelConfig, SearchConfig, Transformer, Translator
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, OptimizerConfig, TextConfig
 from dragoman.folder import Direction
 from dragoman.text.subwords import Vocabulary
+from dragoman.training.distributed import Processes
 from dragoman.training.loss import label_smoothed_cross_entropy
+from dragoman.training.step import Stepper
 from tests.sample_run import sentences
+from tests.training.small_runs import configure, random_batch, share
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
+import gpu
 import speed
 from peers import batches, convert, decoding_contest, sessions, training_contest
 from peers.annotated import AnnotatedTransformer, smoothed_divergence
 from peers.settings import Settings
-from peers.shape import Shape, step_flops
+from peers.shape import step_flops
 from peers.stepping import smoothed_cross_entropy, torch_step
 from peers.text import choose_batches, prepare
 from peers.torch_transformer import TorchTransformer
@@ -87,16 +93,16 @@ def test_batches_come_from_the_whole_range_of_lengths(tmp_path: Path) -> None:
         assert (batch.target_input[:, 0] == BOS).all()
 
 
-def test_operations_are_counted_as_by_hand() -> None:
-    shape = Shape(2, 3, 1, 1, 1, 0.0, vocab_size=5, max_length=8, layer_norm_eps=1e-5)
-    batch = batches.Arrays(np.array([[4, EOS, PAD]]), np.array([[BOS, 4, 4]]), np.array([[4, 4, EOS]]))  # S 2, T 3
-    encoder = 2 * (4 * 2 * 2 + 2 * 2 * 3)  # two tokens: four projections, two of the feed-forward network
-    decoder = 3 * (4 * 2 * 2 + 2 * 2 * 2 + 2 * 2 * 3)  # three: self-attention, two of the cross-attention's four, …
-    memory = 2 * (2 * 2 * 2)  # the other two, on the source
-    softmax = 3 * 2 * 5
-    attention = 2 * 2 * (2 * 2 + 3 * 3 + 3 * 2)  # two products of width 2
-    assert step_flops(shape, [batch]) == 6 * (encoder + decoder + memory + softmax + attention)
-    assert step_flops(shape, [batch, batch]) == 2 * step_flops(shape, [batch])
+def test_operations_are_counted_as_pytorch_counts_them() -> None:
+    batch = random_batch([(8, 12)] * 3)
+    stepper = Stepper(Transformer(CONFIG), configure(Path("nowhere")), False, Processes())
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # others are counted on GPUs alone
+        stepper.gradients(share(batch), print)
+    arrays = batches.Arrays(batch.source, batch.target_input, batch.target_output)
+    assert step_flops(SHAPE, [arrays]) == counter.get_total_flops()
+    assert step_flops(SHAPE, [arrays, arrays]) == 2 * counter.get_total_flops()
+    padded = batches.Arrays(*(np.pad(x, ((0, 2), (0, 3)), constant_values=PAD) for x in vars(arrays).values()))
+    assert step_flops(SHAPE, [padded]) == step_flops(SHAPE, [arrays]), "padding does not count"
 
 
 def test_the_annotated_transformer_is_the_same_function() -> None:
@@ -168,7 +174,7 @@ def plain_model(tmp_path: Path) -> tuple[Translator, Path]:
     folder = ModelFolder(random_model(), vocabulary, Direction("en", "de"))
     folder.save(tmp_path / "model")
     plain, _ = decoding_contest.make_model(settings(tmp_path, report=lambda line: None))
-    return Translator.load(tmp_path / "model"), plain
+    return Translator.load(tmp_path / "model", "cpu", precision="fp32"), plain
 
 
 def test_the_exported_model_is_complete(tmp_path: Path) -> None:
@@ -208,3 +214,22 @@ def check_translations(translator: Translator, plain: Path, prepare_peer: object
     for beam in (1, 4):
         found = translator.translate(sources, SearchConfig(beam=beam, length_penalty=0.0, batch_tokens=1))
         assert session.measure({"beam": beam, "each": True})["lines"] == [t.text for t in found]
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_a_gpu_runs_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "WAYS", {"": "", " compiled": "default"})
+    monkeypatch.setattr(gpu, "MODULES", {gpu.OURS: "dragoman_worker", "nn.Transformer": "torch_transformer"})
+    plain_model(tmp_path)
+    for side, language in enumerate(("en", "de")):
+        lines = [pair[side] for pair in sentences(4)]
+        (tmp_path / f"{decoding_contest.TEST}.{language}").write_text("\n".join(lines) + "\n")
+    options = f"{tmp_path} --model {tmp_path / 'model'} --work {tmp_path} --device cpu --tiny --sizes base"
+    assert gpu.main([*options.split(), "--batch-tokens", "100", "--repeats", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "left out" not in captured.err
+    printed = {line.rsplit("  ", 4)[0].strip() for line in captured.out.splitlines()}
+    for name in ("dragoman", "dragoman compiled", "nn.Transformer", "dragoman bf16", "ctranslate2 fp32"):
+        assert any(line.startswith(f"{name} ") for line in printed), name
