@@ -28,7 +28,7 @@ from dragoman.folder import (
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, write_atomically, write_together
-from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 
 @dataclass
@@ -50,11 +50,8 @@ class ModelFolder:
     def save(self, folder: Path) -> None:
         """Write the model folder, all files or none, weights last; an earlier model's other subwords are removed."""
         make_folder(folder)
-        weights = _serialise(dict(self.model.named_parameters()))
-        files = self.vocabulary.files() | self._description(folder) | {WEIGHTS_FILE: weights}
-        write_together({folder / name: content for name, content in files.items()})
-        for name in set(VOCABULARY_FILES) - files.keys():
-            (folder / name).unlink(missing_ok=True)
+        weights = {WEIGHTS_FILE: _serialise(dict(self.model.named_parameters()))}
+        self.vocabulary.save(folder, self._description(folder) | weights)
 
     def save_description(self, folder: Path) -> None:
         """Write config.json and the model card beside the weights that are there."""
@@ -106,9 +103,8 @@ class ModelFolder:
 
 def picture_of_curves(folder: Path) -> str:
     """The curves of the run in a folder as a paragraph of Markdown; empty if there are none."""
-    return (
-        f"\n![Loss, scores and learning rate of the training run]({CURVES_FILE})\n" * (folder / CURVES_FILE).is_file()
-    )
+    has_curves = (folder / CURVES_FILE).is_file()
+    return f"\n![Loss, scores and learning rate of the training run]({CURVES_FILE})\n" * has_curves
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:

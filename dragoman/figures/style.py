@@ -3,17 +3,16 @@
 Nothing here touches pyplot or changes Matplotlib's settings permanently: `styled` sets them for a while.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, wraps
 from inspect import getdoc
+from pathlib import Path
 from typing import Any
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
@@ -47,50 +46,17 @@ SIGNED: Colormap = LinearSegmentedColormap.from_list("signed", ["#e8a33d", "#fff
 WAVES: Colormap = matplotlib.colormaps["cividis"]
 """For signed values without numbers: brightness alone gives the value."""
 
-LATIN = "DejaVu Sans"  # comes with Matplotlib, so a figure has the same measures on every machine
-FALLBACKS = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "Source Han Sans CN", "Noto Sans SC"),
-    *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB"),
-    *("Heiti TC", "Microsoft YaHei", "SimHei", "Noto Serif CJK SC", "Noto Serif CJK JP", "AR PL UMing CN"),
-    *("Malgun Gothic", "Apple SD Gothic Neo", "Yu Gothic", "MS Gothic", "Noto Sans Arabic", "Noto Sans Hebrew"),
-    *("Noto Sans Devanagari", "Noto Sans Bengali", "Noto Sans Gurmukhi", "Noto Sans Gujarati", "Noto Sans Tamil"),
-    *("Noto Sans Telugu", "Noto Sans Kannada", "Noto Sans Malayalam", "Noto Sans Sinhala", "Noto Sans Thai"),
-    *("Noto Sans Lao", "Noto Sans Khmer", "Noto Sans Myanmar", "Noto Sans Ethiopic", "Noto Sans Georgian"),
-    *("Noto Sans Armenian", "Noto Sans Tibetan", "Nirmala UI", "Leelawadee UI", "Ebrima", "Arial Unicode MS"),
-)
-"""Fonts for the characters that LATIN lacks; Matplotlib joins Arabic and Indic letters from version 3.11 on."""
-
-SETTINGS: dict[str, Any] = {
-    "font.size": TEXT,
-    "axes.titlesize": TEXT + 1,
-    "axes.titlelocation": "left",
-    "axes.titleweight": "bold",
-    "axes.labelcolor": INK,
-    "axes.edgecolor": GREY,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": SMALL,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "text.color": INK,
-    "text.parse_math": False,  # in a label, $ is money; formulas say that they are
-    "hatch.linewidth": 0.7,
-    "legend.frameon": False,
-    "legend.fontsize": SMALL,
-    "legend.title_fontsize": SMALL,
-    "svg.hashsalt": "dragoman",  # the same figure is the same file
-}
+STYLE_FILE = Path(__file__).with_name("dragoman.mplstyle")
+"""Sizes, colours and fonts of everything. The first font comes with Matplotlib: figures measure the same everywhere."""
 
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Set the figures' style during a `with` block or a decorated function; draw and save inside it."""
-    # From Matplotlib's own defaults, so that a reader's settings change nothing; asking for the backend would load one.
-    defaults: Any = {name: value for name, value in matplotlib.rcParamsDefault.items() if name != "backend"}
-    with matplotlib.rc_context(defaults | SETTINGS | {"font.family": families()}):
+    """Set the figures' style during a `with` block or a decorated function; draw and save inside it.
+
+    The rest is as Matplotlib has it by default, so a reader's own settings change nothing.
+    """
+    with matplotlib.style.context([STYLE_FILE, {"font.family": families()}], after_reset=True):
         yield
 
 
@@ -141,9 +107,10 @@ def as_array(values: Tensor | ArrayLike) -> Array:
 
 @cache
 def families() -> list[str]:
-    """Return LATIN and the installed FALLBACKS: Matplotlib takes each character from the first that has it."""
+    """Return the installed fonts of STYLE_FILE: Matplotlib takes each character from the first that has it."""
+    known = matplotlib.rc_params_from_file(STYLE_FILE, use_default_template=False)["font.sans-serif"]
     installed = set(font_manager.get_font_names())
-    return [LATIN, *(family for family in FALLBACKS if family in installed)]
+    return [family for family in known if family in installed]
 
 
 def can_draw(text: str) -> bool:

@@ -3,8 +3,6 @@
 Shapes: S source subwords, T target steps (both count the `</s>`), H heads.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io
@@ -20,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inference.alignment import Links
-from dragoman.inspection.page import render_page, visible
+from dragoman.inspection.page import render, visible
 from dragoman.runtime.files import write_atomically
 from dragoman.text.languages import has_spaces
 
@@ -139,22 +137,16 @@ class Inspection:
 
     def to_html(self) -> str:
         """One self-contained page: no network, opens from disk."""
-        return render_page(self.to_dict())
+        return render("page.html", {"record": self.to_dict()})
 
     def save_npz(self, path: Path) -> None:
         """Write the arrays: every map under its name, subwords, probabilities and ranks, the words and their links."""
+        names = ("source_pieces", "inputs", "outputs", "source_words", "target_words", "alignment_layer")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
+        arrays["probabilities"] = [step.probability for step in self.predictions]
+        arrays["ranks"] = [step.rank for step in self.predictions]
+        arrays["alignment"] = np.array(self.alignment, dtype=np.int64).reshape(-1, 2)
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {
-            "source_pieces": self.source_pieces,
-            "inputs": self.inputs,
-            "outputs": self.outputs,
-            "probabilities": [step.probability for step in self.predictions],
-            "ranks": [step.rank for step in self.predictions],
-            "source_words": self.source_words,
-            "target_words": self.target_words,
-            "alignment": np.array(self.alignment, dtype=np.int64).reshape(-1, 2),
-            "alignment_layer": self.alignment_layer,
-        }
         np.savez_compressed(buffer, **(arrays | self.maps))
         write_atomically(path, buffer.getvalue())
 

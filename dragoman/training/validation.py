@@ -1,7 +1,5 @@
 """Loss and accuracy of a model on the validation text, and its translations of it."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -64,7 +62,7 @@ class Validator:
         texts, ids = zip(*measured.translations, strict=True)
         norm = statistics.median(progress.norms) if progress.norms else math.nan
         health = examine_translations(sources, references, texts, self._reference_ids, ids, measured.accuracy, norm)
-        targets = np.concatenate([self._store.target(i) for i in range(len(self._store))])
+        targets = np.concatenate([self._store[i][1] for i in range(len(self._store))])
         self.observations.append(
             Observation(
                 step=progress.step,

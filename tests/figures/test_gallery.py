@@ -39,7 +39,7 @@ def test_every_picture_is_legible_and_fits_on_a_page(name: str, caplog: pytest.L
 
 
 def test_without_a_chinese_font_the_chinese_figure_is_as_legible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(style, "families", lambda: [style.LATIN])
+    monkeypatch.setattr(style, "families", lambda: ["DejaVu Sans"])
     with warnings_are_errors():
         assert_legible(GALLERY["decoding-steps"].draw())
 

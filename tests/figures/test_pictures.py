@@ -101,7 +101,7 @@ def test_masked_scores_are_minus_infinity_and_get_no_weight() -> None:
 @pytest.mark.parametrize("fallbacks", [True, False])
 def test_each_step_sees_one_token_more_and_finds_the_next(fallbacks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not fallbacks:
-        monkeypatch.setattr(style, "families", lambda: [style.LATIN])
+        monkeypatch.setattr(style, "families", lambda: ["DejaVu Sans"])
     (ax,) = masks.decoding_steps.draw().axes
     assert np.array_equal(shown_mask(ax), causal_mask(14)[0, 0])
     tokens = ["<s>", *(masks.SENTENCE if style.can_draw(masks.SENTENCE) else masks.READINGS)]
