@@ -14,8 +14,9 @@ export const features = {
 const LONGEST_WAIT = 20; // seconds
 
 export async function start() {
-  const { apiKeys, keyRequired, charLimit, language } = await ask("frontend/settings");
+  const { apiKeys, keyRequired, charLimit, alternativesLimit, language } = await ask("frontend/settings");
   features.apiKeys = Boolean(apiKeys || keyRequired);
+  features.maxAlternatives = Math.min(features.maxAlternatives, alternativesLimit ?? Infinity);
   features.charLimit = charLimit > 0 ? charLimit : Infinity;
   if (language) features.first = { source: language.source.code, target: language.target.code };
 }
