@@ -1,4 +1,4 @@
-"""The table of issues that a parallel text can have, and the report that says which ones it has."""
+"""The issues that a parallel text can have, and the report that says which ones it has."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import yaml
 from rich.cells import cell_len, chop_cells
 
 Severity = Literal["error", "warning", "note"]
@@ -69,66 +71,11 @@ class Issue:
         return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option.replace('_', '-')}."
 
 
-_error, _warning, _note = (partial(Issue, severity) for severity in SEVERITIES)
-_fatal = partial(Issue, "error", unreadable=True)
-_characters, _language = (partial(Issue, "warning", flag=flag) for flag in (Flag.CHARACTERS, Flag.LANGUAGE))
-
-ISSUES: dict[str, Issue] = {
-    # Files
-    "line counts differ": _fatal("Align the files: line N of one must translate line N of the other"),
-    "no pairs": _fatal("There is no text in these files", unit="texts"),
-    "not UTF-8": _fatal("Find out the encoding and convert the file, for example with iconv -f cp1252 -t utf-8"),
-    "row without a tab": _fatal("Each row must be the source, a tab and the target", unit="rows"),
-    "unreadable JSON": _fatal("Fix or remove these rows", unit="rows"),
-    "spreadsheet quoting": _warning(
-        "The model would learn the quotes that a spreadsheet adds and doubles. Read the table with "
-        'csv.reader(file, "excel-tab") in Python and write it without them',
-        unit="rows",
-    ),
-    "odd number of columns": _warning("A tab inside a sentence cuts it: check these rows", unit="rows"),
-    "out of step": _error("Find the line that one side lacks near the place given", unit="pairs"),
-    "unrelated lengths": _error("Check whether these lines translate each other", unit="pairs"),
-    # Characters
-    "byte-order mark inside": _characters("Files were joined with their byte-order marks. Remove U+FEFF"),
-    "carriage return inside": _characters("A line may be two. Split or remove these lines"),
-    "NUL": _characters("The files may be damaged, binary or UTF-16. Remove these lines", grave=0.1),
-    "exotic line break": _characters("Other programs may end a line here. Replace these characters with spaces"),
-    "control character": _characters("Remove these characters"),
-    "replacement character": _characters("U+FFFD marks a letter lost in a conversion. Convert the original again"),
-    "wrong encoding": _characters("UTF-8 was read as Latin-1 or Windows-1252. Repair the text with ftfy"),
-    "Windows-1252 read as Latin-1": _characters("Convert the original again with iconv -f cp1252 -t utf-8"),
-    "HTML entities or tags": _note("The model learns them as words. Decode or delete them", grave=0.001),
-    "private-use character": _characters("These mean something in one font only. Replace them"),
-    "invisible character": _note("Zero-width characters, direction marks and soft hyphens: remove them if not meant"),
-    "tab": _note("Tabs are kept. Several in a line may be columns of a table"),
-    "not in NFC": _note("Convert them with uconv -x nfc, or train with --text.normalization nfkc", grave=0.001),
-    # Pairs
-    "empty side": _note("Nothing to do: training leaves these pairs out", Flag.EMPTY, 0.02, "pairs"),
-    "source = target": _note("The model learns to leave text untranslated. Remove copies", Flag.COPY, 0.005, "pairs"),
-    "both sides the same": _error("Check whether both sides were made from the same file", unit="pairs"),
-    "short source = target": _note("Nothing to do: names and numbers are often the same", grave=0.25, unit="pairs"),
-    "length ratio": _note("One side says far more than the other. Check these pairs", Flag.RATIO, 0.005, "pairs"),
-    "long line": _note("Training leaves out lines of more than --text.max-length subwords: split them", grave=0.02),
-    "very long line": _warning("SentencePiece skips lines over 16,384 bytes, and so does training: split them"),
-    "duplicate pair": _note("Many give these sentences too much weight. Remove them", Flag.DUPLICATE, 0.1, "pairs"),
-    "near-duplicate pair": _note(
-        "They differ only in case, digits, spaces and punctuation. Remove them", Flag.NEAR_DUPLICATE, 0.25, "pairs"
-    ),
-    "also in held-out text": _warning("Scores would be too high. Remove these pairs", Flag.OVERLAP, 0.5, "pairs"),
-    "almost in held-out text": _note("They differ only in case, digits and punctuation", grave=0.01, unit="pairs"),
-    "also in validation text": _warning("Remove these pairs from one of the two", grave=0.5, unit="pairs"),
-    "source in held-out text": _note("`dragoman split` keeps one source together", grave=0.01, unit="pairs"),
-    "target in held-out text": _note("`dragoman split` leaves these pairs out", grave=0.01, unit="pairs"),
-    # Languages
-    "wrong script": _language("Most letters are not of the language's script. Check these lines"),
-    "language of the other side": _language("The text seems to be untranslated. Check these lines"),
-    "third language": _language("The text seems to be in neither language. Check these lines"),
-    "sides swapped": _language("Source and target are swapped. Swap them back", unit="pairs"),
-    "text the wrong way round": _error("Swap the files or columns, or --source and --target", unit="pairs"),
-    "unexpected language": _warning("Check that file and language code belong together"),
-    "unexpected script": _warning("Name the script in the code, such as sr-Latn, or check the file"),
+_TABLE = yaml.safe_load(Path(__file__).with_name("issues.yaml").read_text(encoding="utf-8"))
+ISSUES = {
+    name: Issue(**known | {"flag": Flag[known["flag"]] if "flag" in known else None}) for name, known in _TABLE.items()
 }
-"""All issues by name. The names are stable: programs may rely on them."""
+"""The issues of issues.yaml by name."""
 
 
 @dataclass(frozen=True)
