@@ -20,16 +20,12 @@ _MULTIPLE = 4  # lengths are padded to multiples, so that few shapes occur: kern
 
 
 class IdPairs(Protocol):
-    """Sentence pairs as ids, such as a TokenStore; lengths (N,) are in subwords, EOS included."""
+    """Sentence pairs as ids, such as a TokenStore; both sides and their lengths (N,) include EOS, and not BOS."""
 
     source_lengths: NDArray[np.int64]
     target_lengths: NDArray[np.int64]
 
-    def source(self, index: int) -> NDArray[np.integer]:
-        """Ids of one source sentence, EOS included."""
-
-    def target(self, index: int) -> NDArray[np.integer]:
-        """Ids of one target sentence, EOS included, BOS not."""
+    def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]: ...
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,8 @@ def _rounded_down(size: int) -> int:
 
 def collate(store: IdPairs, indices: Sequence[int] | NDArray[np.int64], limit: int | None = None) -> Batch:
     """Gather sentence pairs into one padded batch; limit as for pad_right."""
-    return pack([store.source(i) for i in indices], [store.target(i) for i in indices], limit)
+    sources, targets = zip(*(store[i] for i in indices), strict=True)
+    return pack(sources, targets, limit)
 
 
 def pack(sources: Sequence[Sentence], targets: Sequence[Sentence], limit: int | None = None) -> Batch:

@@ -76,17 +76,12 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self._ends[0])
 
-    def source(self, index: int) -> NDArray[np.integer]:
-        """Ids of one source sentence, EOS included."""
-        return self._sentence(0, index)
-
-    def target(self, index: int) -> NDArray[np.integer]:
-        """Ids of one target sentence, EOS included, BOS not."""
-        return self._sentence(1, index)
-
-    def _sentence(self, side: int, index: int) -> NDArray[np.integer]:
-        ends = self._ends[side]
-        return self._ids[side][ends[index - 1] if index else 0 : ends[index]]
+    def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Ids of a source and a target sentence, EOS included, BOS not; negative indices are not known."""
+        source, target = (
+            ids[ends[index - 1] if index else 0 : ends[index]] for ids, ends in zip(self._ids, self._ends, strict=True)
+        )
+        return source, target
 
 
 def _checksums(folder: Path) -> dict[str, int]:

@@ -79,9 +79,9 @@ class DataLoader:
         store, limit = self._store, self._config.model.max_length
         if self._vocabulary is None:
             return collate(store, indices, limit)
-        sources = self._with_dropout(self._vocabulary.source, [store.source(i) for i in indices], seed)
-        targets = self._with_dropout(self._vocabulary.target, [store.target(i) for i in indices], seed + 1)
-        return pack(sources, targets, limit)
+        sources, targets = zip(*(store[i] for i in indices), strict=True)
+        sampled = self._with_dropout(self._vocabulary.source, sources, seed)
+        return pack(sampled, self._with_dropout(self._vocabulary.target, targets, seed + 1), limit)
 
     def _with_dropout(self, model: SubwordModel, sentences: Sequence[NDArray[np.integer]], seed: int) -> list[Sentence]:
         """The same text in other subwords; a sentence that would get too long stays as it was."""

@@ -124,13 +124,9 @@ class SyntheticText:
         self.source_lengths, self.target_lengths = (side.clip(2, longest) for side in sides)
         self._words = generator.integers(EOS + 1, vocab_size, longest)
 
-    def source(self, index: int) -> NDArray[np.integer]:
-        """Ids, EOS included."""
-        return np.append(self._words[: self.source_lengths[index] - 1], EOS)
-
-    def target(self, index: int) -> NDArray[np.integer]:
-        """Ids, EOS included, BOS not."""
-        return np.append(self._words[: self.target_lengths[index] - 1], EOS)
+    def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        source, target = self.source_lengths[index], self.target_lengths[index]
+        return np.append(self._words[: source - 1], EOS), np.append(self._words[: target - 1], EOS)
 
 
 def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torch.device, report: Report) -> list[str]:

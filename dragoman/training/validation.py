@@ -64,7 +64,7 @@ class Validator:
         texts, ids = zip(*measured.translations, strict=True)
         norm = statistics.median(progress.norms) if progress.norms else math.nan
         health = examine_translations(sources, references, texts, self._reference_ids, ids, measured.accuracy, norm)
-        targets = np.concatenate([self._store.target(i) for i in range(len(self._store))])
+        targets = np.concatenate([self._store[i][1] for i in range(len(self._store))])
         self.observations.append(
             Observation(
                 step=progress.step,

@@ -56,8 +56,8 @@ def snapshot(config: TrainConfig) -> dict[str, int]:
 def decoded(prepared: PreparedText) -> list[Pair]:
     """The pairs that are trained on."""
     store, vocabulary = prepared.train, prepared.vocabulary
-    sources = vocabulary.source.decode([store.source(i).tolist() for i in range(len(store))])
-    targets = vocabulary.target.decode([store.target(i).tolist() for i in range(len(store))])
+    sources = vocabulary.source.decode([store[i][0].tolist() for i in range(len(store))])
+    targets = vocabulary.target.decode([store[i][1].tolist() for i in range(len(store))])
     return list(zip(sources, targets, strict=True))
 
 

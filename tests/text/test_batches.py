@@ -86,21 +86,9 @@ def test_only_the_last_batch_may_have_a_size_that_is_not_in_the_ladder(values: l
 # ---- collating
 
 
-class Sentences:
-    """A store in memory."""
-
-    def __init__(self, pairs: list[tuple[list[int], list[int]]]) -> None:
-        self.pairs = pairs
-
-    def source(self, index: int) -> NDArray[np.integer]:
-        return np.array([*self.pairs[index][0], EOS], dtype=np.uint16)
-
-    def target(self, index: int) -> NDArray[np.integer]:
-        return np.array([*self.pairs[index][1], EOS], dtype=np.uint16)
-
-
-def collated(pairs: list[tuple[list[int], list[int]]], indices: list[int]) -> Batch:
-    return collate(cast(TokenStore, Sentences(pairs)), indices)
+def collated(pairs: list[tuple[list[int], list[int]]], indices: list[int], limit: int | None = None) -> Batch:
+    store = [tuple(np.array([*ids, EOS], dtype=np.uint16) for ids in pair) for pair in pairs]
+    return collate(cast(TokenStore, store), indices, limit)
 
 
 ids = st.lists(st.integers(4, 65_535), min_size=1, max_size=12)
@@ -138,7 +126,7 @@ def test_padding_does_not_go_beyond_the_positions_of_a_model(lengths: list[int],
 
 
 def test_all_sides_of_a_batch_keep_to_the_limit() -> None:
-    batch = collate(cast(TokenStore, Sentences([([9] * 8, [9] * 5), ([9], [9] * 8)])), [0, 1], limit=9)
+    batch = collated([([9] * 8, [9] * 5), ([9], [9] * 8)], [0, 1], limit=9)
     assert batch.source.shape == batch.target_input.shape == batch.target_output.shape == (2, 9)
 
 

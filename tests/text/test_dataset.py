@@ -33,7 +33,7 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(store: TokenStore) -> list[tuple[list[int], list[int]]]:
-    return [(store.source(i).tolist(), store.target(i).tolist()) for i in range(len(store))]
+    return [(source.tolist(), target.tolist()) for source, target in map(store.__getitem__, range(len(store)))]
 
 
 def encoded(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[tuple[list[int], list[int]]]:
@@ -47,7 +47,7 @@ def test_what_goes_in_comes_out_across_chunks(count: int, vocabulary: Vocabulary
     store = build_store(iter(PAIRS[:count]), vocabulary, tmp_path / "store", 100)
     assert contents(store) == encoded(PAIRS[:count], vocabulary)
     assert contents(TokenStore(tmp_path / "store")) == contents(store)
-    assert isinstance(store.source(0), np.memmap)
+    assert isinstance(store[0][0], np.memmap)
     for lengths, tokens, number in (
         (store.source_lengths, store.report.source_tokens, 0),
         (store.target_lengths, store.report.target_tokens, 1),

@@ -105,8 +105,8 @@ def test_a_store_has_the_copies_beside_the_pairs(tmp_path: Path) -> None:
         plant = Planter(pairs, share, 1) if share else None
         stores[share] = build_store(pairs, vocabulary, tmp_path / str(share), 100, plant=plant)
         symbols = vocabulary.source.ids(SYMBOLS)
-        with_symbols = [[i for i in range(len(stores[share])) if set(symbols) & {*side(i).tolist()}]
-                        for side in (stores[share].source, stores[share].target)] if share else []  # fmt: skip
+        with_symbols = [[i for i in range(len(stores[share])) if set(symbols) & {*stores[share][i][side].tolist()}]
+                        for side in (0, 1)] if share else []  # fmt: skip
     report = stores[0.5].report
     assert len(stores[0.0]) == stores[0.0].report.pairs == report.pairs == len(pairs)
     assert len(stores[0.5]) == report.pairs + report.planted

@@ -32,11 +32,9 @@ class Sentences:
     def __init__(self, lengths: list[tuple[int, int]]) -> None:
         self.source_lengths, self.target_lengths = np.array(lengths, dtype=np.int64).T
 
-    def source(self, index: int) -> NDArray[np.int64]:
-        return np.array([index + 10] * (self.source_lengths[index] - 1) + [EOS])
-
-    def target(self, index: int) -> NDArray[np.int64]:
-        return np.array([index + 10] * (self.target_lengths[index] - 1) + [EOS])
+    def __getitem__(self, index: int) -> tuple[NDArray[np.int64], ...]:
+        lengths = self.source_lengths[index], self.target_lengths[index]
+        return tuple(np.array([index + 10] * (length - 1) + [EOS]) for length in lengths)
 
 
 def store_of(lengths: list[tuple[int, int]]) -> TokenStore:
@@ -162,7 +160,7 @@ def test_what_is_cut_anew_does_not_depend_on_who_does_it_or_on_a_break(text: Pre
 
 
 def test_subwords_without_merges_can_not_be_cut_anew(text: PreparedText) -> None:
-    pairs = text.vocabulary.source.decode([text.train.source(i).tolist() for i in range(len(text.train))])
+    pairs = text.vocabulary.source.decode([text.train[i][0].tolist() for i in range(len(text.train))])
     unigram = learn_subwords(pairs, TextConfig(vocab_size=300, subwords="unigram"))
     config = replace(configure(), text=TextConfig(subword_dropout=0.1))
     with pytest.raises(ConfigError, match="BPE"):

@@ -207,7 +207,7 @@ def test_an_imagined_text_is_of_the_size_that_was_asked_for(longest: int) -> Non
     assert len(text.source_lengths) == len(text.target_lengths) == 2000
     assert max(text.source_lengths.max(), text.target_lengths.max()) <= longest
     assert longest < 200 or text.target_lengths.mean() == pytest.approx(25.0, rel=0.1)
-    for ids, length in ((text.source(1999), text.source_lengths[1999]), (text.target(7), text.target_lengths[7])):
+    for ids, length in zip(text[1999], (text.source_lengths[1999], text.target_lengths[1999]), strict=True):
         assert (len(ids), ids[-1]) == (length, EOS)
         assert ((ids[:-1] > EOS) & (ids[:-1] < 8000)).all()
 

@@ -43,11 +43,8 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.sources)
 
-    def source(self, index: int) -> NDArray[np.int64]:
-        return self.sources[index]
-
-    def target(self, index: int) -> NDArray[np.int64]:
-        return self.targets[index]
+    def __getitem__(self, index: int) -> tuple[NDArray[np.int64], ...]:
+        return self.sources[index], self.targets[index]
 
 
 STORE = Sentences()
