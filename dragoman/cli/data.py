@@ -10,7 +10,7 @@ from pathlib import Path
 from dragoman.cli.options import CheckConfig, DownloadConfig, SplitConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.datasets import PARTS
-from dragoman.datasets import download as texts
+from dragoman.datasets import download as downloads
 from dragoman.datasets import split as parts
 from dragoman.runtime.console import NowAndThen, command, say
 from dragoman.runtime.files import prepare_reports, write_atomically
@@ -20,13 +20,13 @@ from dragoman.text.corpus import locate
 def download(config: DownloadConfig) -> int:
     """Download a text, or list what there is; returns the exit code."""
     if config.name:
-        texts.download(config.name, Path(config.out), config.mirror)
+        downloads.download(config.name, Path(config.out), config.mirror)
         return 0
     names: dict[str, list[str]] = {}
-    for name, source in texts.SOURCES.items():
+    for name, source in downloads.SOURCES.items():
         names.setdefault(source.about, []).append(name)
     entries = [(", ".join(alike), about) for about, alike in names.items()]
-    entries += [(f"{library}:…", about) for library, about in texts.LIBRARIES.items()]
+    entries += [(f"{library}:…", about) for library, about in downloads.LIBRARIES.items()]
     for name, about in entries:
         print(textwrap.fill(name, 79, break_on_hyphens=False))
         print(textwrap.indent(textwrap.fill(about, 75, break_on_hyphens=False), "    "))
@@ -50,12 +50,8 @@ def check(config: CheckConfig) -> int:
     """Print what is wrong with parallel text; returns the exit code: 1 if there is an error."""
     corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
     prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
-    report = NowAndThen(say)
-
-    def tell(done: int, total: int) -> None:
-        report(f"examined {done:,} of {total:,} pairs" if total else f"counted {done:,} pairs")
-
-    found = examine_text(config.train, config.source, config.target, config.valid, config.test, config.examples, tell)
+    texts = (config.train, config.source, config.target, config.valid, config.test)
+    found = examine_text(*texts, config.examples, NowAndThen(say))
     if config.json:
         content = json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"
         write_atomically(Path(config.json), content.encode())
@@ -63,8 +59,8 @@ def check(config: CheckConfig) -> int:
     print(found.describe(shutil.get_terminal_size().columns), flush=True)
     if any(finding.severity == "error" for finding in found.findings):
         return 1
-    texts = {"--train": config.train, "--valid": config.valid, "--test": config.test}
-    words = [word for option, names in texts.items() if names for word in (option, *names)]
+    given = {"--train": config.train, "--valid": config.valid, "--test": config.test}
+    words = [word for option, names in given.items() if names for word in (option, *names)]
     out = f"models/{config.source}-{config.target}"
     say(f"next:\n  {command('train', '--source', config.source, '--target', config.target, *words, '--out', out)}")
     return 0

@@ -7,7 +7,7 @@ and once to look at every pair.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -32,10 +32,8 @@ from dragoman.corpus_check.issues import (
 from dragoman.corpus_check.language_id import Profile, scripts_of
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs
+from dragoman.runtime.console import Report
 from dragoman.text.corpus import Corpus, Pair, Problem, json_form, locate
-
-Progress = Callable[[int, int], None]
-"""Called with the number of training pairs checked and their number in all, which is 0 while they are counted."""
 
 Flags = NDArray[np.uint16]
 Hashes = dict[str, Keys]
@@ -91,25 +89,26 @@ def examine_text(
     valid: Sequence[str] = (),
     test: Sequence[str] = (),
     examples: int = 3,
-    progress: Progress = lambda done, total: None,
+    report: Report = lambda line: None,
 ) -> Diagnosis:
     """Check parallel text: the training text, and the validation and test texts that it must not contain.
 
-    Each text is given as locate takes it. So many examples of each issue are kept.
+    Each text is given as locate takes it. So many examples of each issue are kept. report is told of every
+    block of pairs.
 
     Raises:
         DragomanError: a file is missing, damaged, or in another form. Lines that can't be read are findings.
     """
     given = {"training": train, "validation": valid, "test": test}
     texts = {
-        name: _Text(name, [locate(text, source, target) for text in named], examples, progress)
+        name: _Text(name, [locate(text, source, target) for text in named], examples, report)
         for name, named in given.items()
         if named or name == "training"
     }
     training = texts.pop("training")
     usual = training.usual()
     held_out = {name: hash_text(block for _, _, block in text.blocks()) for name, text in texts.items()}
-    flags = training.check(usual, held_out, progress)
+    flags = training.check(usual, held_out)
     findings = training.findings()
     is_misled = any(f.reason in (_REVERSED, "unexpected language", "unexpected script") for f in findings)
     for name, text in texts.items():
@@ -180,16 +179,16 @@ class _Part:
 class _Text:
     """The training, validation or test text."""
 
-    def __init__(self, name: str, corpora: Sequence[Corpus], examples: int, progress: Progress) -> None:
+    def __init__(self, name: str, corpora: Sequence[Corpus], examples: int, report: Report) -> None:
         """Read it for the first time."""
-        self._name, self._examples, self._tally = name, examples, Tally(name, examples)
+        self._name, self._examples, self._tally, self._report = name, examples, Tally(name, examples), report
         self.parts = [_Part(corpus, self._tally) for corpus in corpora]
         self._sample, self.pairs = Sample(), 0
         for number, part in enumerate(self.parts):
             for block in part.read():
                 self._sample.add(number, block)
                 self.pairs += len(block)
-                progress(self.pairs, 0)
+                report(f"counted {self.pairs:,} pairs of the {name} text")
             sides = Block(0, self._sample.pairs(number)).sides
             part.profiles = [Profile(*side) for side in zip(part.corpus.languages, sides, strict=True)]
 
@@ -210,7 +209,7 @@ class _Text:
         """Return what has been found."""
         return [replace(finding, pairs=self.pairs) for finding in self._tally.values() if finding.count]
 
-    def check(self, usual: Usual, held_out: dict[str, Hashes], progress: Progress = lambda done, total: None) -> Flags:
+    def check(self, usual: Usual, held_out: dict[str, Hashes]) -> Flags:
         """Look at every pair, given the hashes of the texts that this one must not contain; returns the flags."""
         training = self._name == "training"
         kinds = _LEAKS if training else {"also in validation text": "pairs"}
@@ -230,7 +229,7 @@ class _Text:
                 if kind := part.instead.get(sighting.kind, sighting.kind):
                     self._tally.add(kind, examples=(part.example(block, seen) for seen in [sighting]))
             lengths[:, start:end] = [np.minimum(side.lengths, 65_535) for side in block.sides]
-            progress(end, self.pairs)
+            self._report(f"examined {end:,} of {self.pairs:,} pairs of the {self._name} text")
         self._note_slips(lengths)
         self._note_repeats(hashes, flags)
         if np.count_nonzero(flags & np.uint16(Flag.EMPTY)) == self.pairs:

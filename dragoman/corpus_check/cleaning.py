@@ -27,13 +27,8 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
         DragomanError: a text can't be read or is empty, or cleaning leaves no pair.
     """
     report("examining the training text")
-    now_and_then = NowAndThen(report)
-
-    def tell(examined: int, pairs: int) -> None:
-        if pairs:
-            now_and_then(f"examined {examined:,} of {pairs:,} pairs")
-
-    diagnosis = examine_text(config.train, config.source, config.target, config.valid, config.test, progress=tell)
+    texts = (config.train, config.source, config.target, config.valid, config.test)
+    diagnosis = examine_text(*texts, report=NowAndThen(report))
     path = Path(config.out) / CHECK_FILE
     write_atomically(path, json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1).encode())
     if not diagnosis.usable:

@@ -16,6 +16,7 @@ from dragoman.config import CleaningConfig, DragomanError, TrainConfig
 from dragoman.corpus_check import cleaning
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.corpus_check.issues import Finding, Flag
+from dragoman.runtime.console import Report
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import prepare_text
 from tests.text.small_texts import decoded, held_out, sentences, write_text
@@ -32,7 +33,7 @@ class Check:
     findings: list[Any] = field(default_factory=list)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
-    def __call__(self, train: list[str], *more: Any, progress: Callable[[int, int], None]) -> Any:
+    def __call__(self, train: list[str], *more: Any, report: Report) -> Any:
         self.calls.append((train, *more))
         flags = np.zeros(sum(1 for _ in read_pairs(train, *more[:2])), np.uint16)
         for number, flag in self.flags.items():
