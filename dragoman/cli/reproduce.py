@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dragoman.checkpoint import fingerprint
 from dragoman.cli.evaluate import evaluate
@@ -48,13 +48,8 @@ class Recipe(Settings):
     """Pairs and mean length of the text, for a dry run without it."""
 
 
-class Command(NamedTuple):
-    """One step of a recipe: the call of a verb."""
-
-    words: str
-    """For people to copy."""
-    config: Any
-    """What the verb makes of them."""
+Call = tuple[str, Any]
+"""The call of a verb: the command for people to copy, and what the verb makes of it."""
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -76,9 +71,10 @@ def reproduce(config: ReproduceConfig) -> int:
     say(recipe.about)
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
     plans = [_plan(recipe, config, out / f"seed-{seed}", seed) for seed in seeds]
-    missing = _missing(*plans[0])
+    (_, training), (_, scoring) = plans[0]
+    missing = _missing(training, scoring.test)
     if config.dry_run:
-        print("\n".join(_dry_run(recipe, plans[0][0].config, missing)))
+        print("\n".join(_dry_run(recipe, training, missing)))
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
@@ -86,29 +82,32 @@ def reproduce(config: ReproduceConfig) -> int:
     if missing:
         say(f"{missing}\n$ {command('download', recipe.download, '--out', data)}")
         download(recipe.download, Path(data))
-    for training, scoring in plans:
-        say(f"$ {training.words}")
-        if code := train(training.config):
+    for (train_command, training), (evaluate_command, scoring) in plans:
+        say(f"$ {train_command}")
+        if code := train(training):
             return code
-        say(f"$ {scoring.words}")
-        evaluate(scoring.config)
+        say(f"$ {evaluate_command}")
+        evaluate(scoring)
     _conclude(recipe, _of_one_system(read_evaluation(str(out / f"seed-{seeds[-1]}" / "scores.json")), out), out)
     return 0
 
 
-def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> tuple[Command, Command]:
+def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> tuple[Call, Call]:
     """The calls of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
     training = ["--out", str(folder), "--seed", str(seed), "--device", config.device]
     training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
     scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
     scoring += ["--device", config.device]
-    calls = {"train": _options(recipe.train, config.data) + training, "evaluate": scoring}
-    calls["evaluate"] += _options(recipe.evaluate, config.data)
+    training = _options(recipe.train, config.data) + training
+    scoring += _options(recipe.evaluate, config.data)
     try:
-        commands = [Command(command(v, *w), parse(v, VERBS[v], w)) for v, w in calls.items()]
+        first, second = (
+            (command(verb, *words), parse(verb, VERBS[verb], words))
+            for verb, words in (("train", training), ("evaluate", scoring))
+        )
     except ConfigError as error:
         raise ConfigError(f"{config.recipe}: {error}") from None
-    return commands[0], commands[1]
+    return first, second
 
 
 def _options(settings: Mapping[str, Any], data: str, group: str = "") -> list[str]:
@@ -125,11 +124,10 @@ def _options(settings: Mapping[str, Any], data: str, group: str = "") -> list[st
     return words
 
 
-def _missing(training: Command, scoring: Command) -> str:
+def _missing(run: TrainConfig, tests: Sequence[str]) -> str:
     """What the disk lacks of the texts; empty if it has all."""
-    run: TrainConfig = training.config
     try:
-        for text in (*run.train, *run.valid, *run.test, *scoring.config.test):
+        for text in (*run.train, *run.valid, *run.test, *tests):
             locate(text, run.source, run.target)
     except DragomanError as error:
         return str(error)

@@ -259,8 +259,8 @@ def test_what_is_no_recipe_is_refused_with_the_reason(content: object, reason: s
 def test_recipes_are_such_as_the_verbs_take(path: Path) -> None:
     recipe = read_recipe(path)
     assert recipe.download in SOURCES
-    training, scoring = _plan(recipe, ReproduceConfig(recipe="x", data="data"), Path("out"), 1)
-    assert training.config.max_steps
-    assert all(text.startswith("data/") for text in [*training.config.train, *training.config.valid])
-    settings = {name: getattr(scoring.config, name) for name in recipe.evaluate if name != "test"}
+    (_, training), (_, scoring) = _plan(recipe, ReproduceConfig(recipe="x", data="data"), Path("out"), 1)
+    assert training.max_steps
+    assert all(text.startswith("data/") for text in [*training.train, *training.valid])
+    settings = {name: getattr(scoring, name) for name in recipe.evaluate if name != "test"}
     assert settings == {name: value for name, value in recipe.evaluate.items() if name != "test"}
