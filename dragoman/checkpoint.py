@@ -28,7 +28,7 @@ from dragoman.folder import (
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, write_atomically, write_together
-from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 
 @dataclass
@@ -50,11 +50,8 @@ class ModelFolder:
     def save(self, folder: Path) -> None:
         """Write the model folder, all files or none, weights last; an earlier model's other subwords are removed."""
         make_folder(folder)
-        weights = _serialise(dict(self.model.named_parameters()))
-        files = self.vocabulary.files() | self._description(folder) | {WEIGHTS_FILE: weights}
-        write_together({folder / name: content for name, content in files.items()})
-        for name in set(VOCABULARY_FILES) - files.keys():
-            (folder / name).unlink(missing_ok=True)
+        weights = {WEIGHTS_FILE: _serialise(dict(self.model.named_parameters()))}
+        self.vocabulary.save(folder, self._description(folder) | weights)
 
     def save_description(self, folder: Path) -> None:
         """Write config.json and the model card beside the weights that are there."""

@@ -10,7 +10,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -142,16 +142,11 @@ def _threads(lines: Sequence[str]) -> int:
     return os.cpu_count() or 1 if len(lines) > _MIN_LINES_FOR_THREADS else 1
 
 
-def learn_subwords(lines: Iterable[str], config: TextConfig) -> SubwordModel:
-    """Learn a subword model from text: of config.vocab_size subwords, or of as many as the text supports."""
-    sample = [line for line in lines if line.strip()]
+def learn_subwords(lines: Iterable[str], config: TextConfig, size: int = 0) -> SubwordModel:
+    """Learn a subword model from text: of size or config.vocab_size subwords, or of as many as the text supports."""
+    sample, size, output = [line for line in lines if line.strip()], size or config.vocab_size, io.BytesIO()
     if not sample:
         raise DragomanError("the training text has no sentences: nothing to learn subwords from")
-    return _learn(sample, config, config.vocab_size)
-
-
-def _learn(sample: Sequence[str], config: TextConfig, size: int) -> SubwordModel:
-    output = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sample),
@@ -174,7 +169,7 @@ def _learn(sample: Sequence[str], config: TextConfig, size: int) -> SubwordModel
     except RuntimeError as error:
         supported = re.search(r"set it to a value <= (\d+)", str(error))
         if supported and int(supported[1]) < size:
-            return _learn(sample, config, int(supported[1]))
+            return learn_subwords(sample, config, int(supported[1]))
         required = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
         reason = f"text.vocab_size must be at least {required[1]}" if required else error
         raise DragomanError(f"SentencePiece could not learn subwords from this text: {reason}") from None
@@ -211,9 +206,9 @@ class Vocabulary:
                 files[name] = (json.dumps(listed, ensure_ascii=False, indent=0) + "\n").encode()
         return files
 
-    def save(self, folder: Path) -> None:
-        """Write this vocabulary into a folder, in place of another one."""
-        files = self.files()
+    def save(self, folder: Path, others: Mapping[str, bytes] | None = None) -> None:
+        """Write this vocabulary into a folder, in place of another one, and other files after it: all or none."""
+        files = {**self.files(), **(others or {})}
         write_together({folder / name: content for name, content in files.items()})
         for name in set(VOCABULARY_FILES) - files.keys():
             (folder / name).unlink(missing_ok=True)
