@@ -17,13 +17,8 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 
-def render_page(record: dict[str, Any]) -> str:
-    """Page for a record from Inspection.to_dict; the same record gives the same page."""
-    return render("page.html", {"record": record})
-
-
 def render(template: str, content: dict[str, Any], package: str = "dragoman.inspection") -> str:
-    """Fill a template of a package's `assets/` with content, with characters that can't be seen spelt out."""
+    """Fill a template of a package's `assets/`, hidden characters spelt out; the same content gives the same page."""
     return _environment(package).get_template(template).render(content)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inference.alignment import Links
-from dragoman.inspection.page import render_page, visible
+from dragoman.inspection.page import render, visible
 from dragoman.runtime.files import write_atomically
 from dragoman.text.languages import has_spaces
 
@@ -139,7 +139,7 @@ class Inspection:
 
     def to_html(self) -> str:
         """One self-contained page: no network, opens from disk."""
-        return render_page(self.to_dict())
+        return render("page.html", {"record": self.to_dict()})
 
     def save_npz(self, path: Path) -> None:
         """Write the arrays: every map under its name, subwords, probabilities and ranks, the words and their links."""

@@ -10,10 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from dragoman.config import CHECK_FILE, FINE_TUNING, PRESETS, DragomanError, TrainConfig
-from dragoman.folder import CONFIG_FILE, METRICS_FILE, RUN_FILE, read_records, with_plain_keys
+from dragoman.folder import CONFIG_FILE, METRICS_FILE, read_records, run_settings, with_plain_keys
 from dragoman.text.dataset import StoreReport
 from dragoman.text.languages import has_spaces
 from dragoman.training.diagnostics import Health
@@ -27,7 +25,7 @@ class Run:
         self.folder, self.records = folder, list(read_records(folder))
         if not self.records:
             raise DragomanError(f"{folder}: has no {METRICS_FILE} of a training run; give the --out of one")
-        self.settings = _flat(_read(folder / RUN_FILE))
+        self.settings = _flat(run_settings(folder))
         config = _read(folder / CONFIG_FILE)
         self.model, self.facts = config.get("model", {}), with_plain_keys(config.get("facts", {}))
         stores = {name: _read(folder / "data" / name / "store.json") for name in ("train", "valid")}
@@ -96,12 +94,9 @@ def _marked(translation: str, reference: str, spaced: bool) -> list[tuple[str, b
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a JSON or YAML file says; nothing if it is missing or damaged."""
+    """What a JSON file says; nothing if it is missing or damaged."""
     try:
-        content = path.read_text(encoding="utf-8")
-        # PyYAML's own parser takes as long as all the rest of a page; the one in C may be missing.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        found = json.loads(content) if path.suffix == ".json" else yaml.load(content, loader)
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -235,9 +235,8 @@ def _find_divergence(source_lengths: np.ndarray, target_lengths: np.ndarray) -> 
     typical = np.median(longer[: shorter.size] - shorter) if shorter.size else 0.0
     before = np.abs(longer[: shorter.size] - shorter - typical)
     after = np.abs(longer[extra:] - shorter - typical)
-    # cost[k]: the first k lines pair up as they stand, the others after skipping the extra lines
-    cost = np.concatenate(([0.0], before.cumsum())) + np.concatenate((after[::-1].cumsum()[::-1], [0.0]))
-    return int(cost.argmin()) + 1
+    # How much better it is to pair up the first 0, 1, … lines after skipping the extra lines than as they stand.
+    return int(np.cumsum([0.0, *(before - after)]).argmin()) + 1
 
 
 # ---- rows of tables and JSON

@@ -6,10 +6,11 @@ import json
 import math
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
-from dragoman.inspection.page import render_page
+from dragoman.inspection.page import render
 from dragoman.inspection.record import Inspection
 
 from .records import an_inspection
@@ -58,6 +59,10 @@ class Page(HTMLParser):
         self.texts[self._inside] = self.texts.get(self._inside, "") + data
 
 
+def page_of(record: dict[str, Any]) -> str:
+    return render("page.html", {"record": record})
+
+
 def policy(page: Page) -> str:
     (content,) = (a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert content
@@ -67,7 +72,7 @@ def policy(page: Page) -> str:
 @pytest.mark.parametrize("text", ["Where is it?", *HOSTILE])
 def test_the_record_comes_back_as_it_went_in(text: str) -> None:
     data = inspection([text, "quiet"]).to_dict()
-    page = Page(render_page(data))
+    page = Page(page_of(data))
     assert json.loads(page.texts["record"]) == json.loads(json.dumps(data))
 
 
@@ -77,8 +82,8 @@ def test_no_text_becomes_markup_wherever_it_stands(text: str) -> None:
     data = hostile.to_dict()
     data["languages"] = [text, text]
     data["facts"][text] = text
-    page = Page(render_page(data))
-    assert page.tags == Page(render_page(harmless.to_dict())).tags
+    page = Page(page_of(data))
+    assert page.tags == Page(page_of(harmless.to_dict())).tags
     assert page.texts["title"] == f"{data['source']} → {data['target']}"
     assert page.texts["source-text"] == data["source"]
 
@@ -87,13 +92,13 @@ def test_even_unprepared_text_cannot_leave_its_script() -> None:
     data = inspection(["loud"]).to_dict()
     for text in HOSTILE:
         data["source_labels"][0] = data["candidates"][0]["text"] = data["tree"][0]["label"] = text  # not made visible
-        record = Page(render_page(data)).texts["record"]
+        record = Page(page_of(data)).texts["record"]
         assert json.loads(record)["source_labels"][0] == text
         assert not set(record) & set("<>&\u2028\u2029\u202e")
 
 
 def test_nothing_comes_from_elsewhere() -> None:
-    html = render_page(inspection(["a"]).to_dict())
+    html = page_of(inspection(["a"]).to_dict())
     page = Page(html)
     linked = [a[name] or "" for _, a in page.tags for name in ("src", "href", "action", "srcset", "data") if name in a]
     assert linked  # the sections
@@ -104,7 +109,7 @@ def test_nothing_comes_from_elsewhere() -> None:
 
 
 def test_the_policy_allows_this_program_and_this_style_and_no_other() -> None:
-    page = Page(render_page(inspection(["</script>"]).to_dict()))
+    page = Page(page_of(inspection(["</script>"]).to_dict()))
     for kind in ("script", "style"):
         digest = base64.b64encode(hashlib.sha256(page.texts[kind].encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}';" in policy(page)
@@ -113,14 +118,14 @@ def test_the_policy_allows_this_program_and_this_style_and_no_other() -> None:
 
 
 def test_the_program_never_makes_markup_or_code_from_text() -> None:
-    program = Page(render_page(inspection(["a"]).to_dict())).texts["script"]
+    program = Page(page_of(inspection(["a"]).to_dict())).texts["script"]
     sinks = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|\.srcdoc|fetch\("
     assert not re.search(sinks, program)
 
 
 def test_numbers_that_json_lacks_become_null() -> None:
     data = an_inspection(["▁a"], ["▁b"], log_prob=-math.inf, score=math.nan).to_dict()
-    record = json.loads(Page(render_page(data)).texts["record"])
+    record = json.loads(Page(page_of(data)).texts["record"])
     assert record["log_prob"] is record["score"] is None
 
 
