@@ -103,9 +103,8 @@ class ModelFolder:
 
 def picture_of_curves(folder: Path) -> str:
     """The curves of the run in a folder as a paragraph of Markdown; empty if there are none."""
-    return (
-        f"\n![Loss, scores and learning rate of the training run]({CURVES_FILE})\n" * (folder / CURVES_FILE).is_file()
-    )
+    has_curves = (folder / CURVES_FILE).is_file()
+    return f"\n![Loss, scores and learning rate of the training run]({CURVES_FILE})\n" * has_curves
 
 
 def build_model(config: ModelConfig, weights: dict[str, Tensor], folder: Path) -> Transformer:

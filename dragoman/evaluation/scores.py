@@ -72,7 +72,8 @@ def _metrics(language: str, tokenized: bool) -> dict[str, Any]:
 
 
 def _corpus_scores(metrics: dict[str, Any], hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
-    _require_pairs(hypotheses, references)
+    if not hypotheses or len(hypotheses) != len(references):
+        raise DragomanError(f"can't score {len(hypotheses):,} translations against {len(references):,} references")
     found: dict[str, Any] = {}
     for name, metric in metrics.items():
         found[name] = metric.corpus_score(list(hypotheses), [list(references)]).score
@@ -99,8 +100,6 @@ def paired_bootstrap(
         By metric: "p", the probability of a difference at least as large by chance; "interval", half the width of the
         95 % confidence interval of the system's score; and "resampling", sacreBLEU's signature.
     """
-    for hypotheses in (baseline, system):
-        _require_pairs(hypotheses, references)
     if not re.fullmatch(r"\d+|none", seed := os.environ.get("SACREBLEU_SEED", "none"), re.IGNORECASE):
         raise DragomanError(f"SACREBLEU_SEED must be a whole number or none, not {seed!r}")
     named: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(system))]
@@ -114,8 +113,3 @@ def paired_bootstrap(
         p = 1.0 if before.score == after.score or after.p_value is None else float(after.p_value)
         found[metric] = {"p": p, "interval": float(after.ci or 0.0), "resampling": str(signatures[name])}
     return found
-
-
-def _require_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if not hypotheses or len(hypotheses) != len(references):
-        raise DragomanError(f"can't score {len(hypotheses):,} translations against {len(references):,} references")

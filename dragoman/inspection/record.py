@@ -143,18 +143,12 @@ class Inspection:
 
     def save_npz(self, path: Path) -> None:
         """Write the arrays: every map under its name, subwords, probabilities and ranks, the words and their links."""
+        names = ("source_pieces", "inputs", "outputs", "source_words", "target_words", "alignment_layer")
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in names}
+        arrays["probabilities"] = [step.probability for step in self.predictions]
+        arrays["ranks"] = [step.rank for step in self.predictions]
+        arrays["alignment"] = np.array(self.alignment, dtype=np.int64).reshape(-1, 2)
         buffer = io.BytesIO()
-        arrays: dict[str, Any] = {
-            "source_pieces": self.source_pieces,
-            "inputs": self.inputs,
-            "outputs": self.outputs,
-            "probabilities": [step.probability for step in self.predictions],
-            "ranks": [step.rank for step in self.predictions],
-            "source_words": self.source_words,
-            "target_words": self.target_words,
-            "alignment": np.array(self.alignment, dtype=np.int64).reshape(-1, 2),
-            "alignment_layer": self.alignment_layer,
-        }
         np.savez_compressed(buffer, **(arrays | self.maps))
         write_atomically(path, buffer.getvalue())
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from dragoman.config import DragomanError
 Pair = tuple[str, str]
 """A source sentence and its translation."""
 
-_NO_LINE = "\n"  # stands for a line beyond the end of a file, as no line contains a line feed
+# What stands for a line beyond the end of a file, and for one that is not UTF-8: no line contains a line feed.
+_NO_LINE, _NOT_UTF8 = "\n", "\n\n"
 _FIRST_ROWS = 100  # rows of a table that show what its columns hold
 _NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd", b"%PDF-")
 """How archives (and office documents, which are some), compressed files and PDFs begin."""
@@ -79,26 +80,26 @@ class Corpus:
         return self._read_jsonl(on_problem) if is_jsonl else self._read_tsv(on_problem)
 
     def _read_two_files(self, on_problem: OnProblem) -> Iterator[Pair]:
-        sides = (_read_file(path, on_problem) for path in self.paths)
+        sides = (read_lines(path, on_problem) for path in self.paths)
         for source, target in zip_longest(*sides, fillvalue=_NO_LINE):
             if source == _NO_LINE or target == _NO_LINE:
                 on_problem(_compare_lengths(self.paths[0], self.paths[1]))
                 return
-            yield ("", "") if source is None or target is None else (source, target)
+            yield ("", "") if _NOT_UTF8 in (source, target) else (source, target)
 
     def _read_tsv(self, on_problem: OnProblem) -> Iterator[Pair]:
         (path,) = self.paths
-        lines = _read_file(path, on_problem)
+        lines = read_lines(path, on_problem)
         first = list(islice(lines, _FIRST_ROWS))
-        rows = [line.split("\t") for line in first if line is not None]
+        rows = [line.split("\t") for line in first if line != _NOT_UTF8]
         usual = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
         numbers = sum(row[0].strip().isdecimal() for row in rows)
         if usual > 2 and len(rows) >= 20 and numbers >= 0.95 * len(rows):  # one line of headings, perhaps
             raise DragomanError(f"{path}: the first column holds numbers only; keep source and target (cut -f 2,4)")
-        enclosed = [number for number, line in enumerate(first, start=1) if line and _ENCLOSED_ROW.fullmatch(line)]
+        enclosed = [number for number, line in enumerate(first, start=1) if _ENCLOSED_ROW.fullmatch(line)]
         all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
         for number, line in enumerate(chain(first, lines), start=1):
-            if line is None:
+            if line == _NOT_UTF8:
                 yield "", ""
                 continue
             if number == all_quoted:
@@ -120,11 +121,11 @@ class Corpus:
 
     def _read_jsonl(self, on_problem: OnProblem) -> Iterator[Pair]:
         (path,) = self.paths
-        for number, line in enumerate(_read_file(path, on_problem), start=1):
-            pair = _parse_json_row(line, self.languages) if line is not None else ("", "")
+        for number, line in enumerate(read_lines(path, on_problem), start=1):
+            pair = _parse_json_row(line, self.languages) if line != _NOT_UTF8 else ("", "")
             if pair is None:
                 message = f"{path}, line {number}: {json_form(self.languages)}"
-                on_problem(Problem("unreadable JSON", str(path), number, message, text=line or ""))
+                on_problem(Problem("unreadable JSON", str(path), number, message, text=line))
             yield pair or ("", "")
 
 
@@ -167,22 +168,12 @@ def holds_out(source: str, share: float) -> bool:
 # ---- lines
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, on_problem: OnProblem = refuse) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, without their ends; gzipped if the name ends in .gz."""
-    return cast("Iterator[str]", _read_file(path, refuse))
-
-
-def decode_lines(file: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages."""
-    return cast("Iterator[str]", _decode(file, name, refuse))
-
-
-def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
-    """Yield the lines of a file; None for a line that is not UTF-8."""
     try:
         # A GzipFile gives lines slowly by itself.
         with io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from _decode(file, str(path), on_problem)
+            yield from decode_lines(file, str(path), on_problem)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         cure = "get the file again, or rename it without .gz if it is not compressed"
         raise DragomanError(f"{path}: damaged gzip file ({error}); {cure}") from None
@@ -190,7 +181,8 @@ def _read_file(path: Path, on_problem: OnProblem) -> Iterator[str | None]:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
 
 
-def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator[str | None]:
+def decode_lines(file: Iterable[bytes], name: str, on_problem: OnProblem = refuse) -> Iterator[str]:
+    """Yield the lines of an open binary file, without their ends, each as soon as it is there; name is for messages."""
     for number, raw in enumerate(file, start=1):
         if number == 1:
             if raw.startswith(_NOT_TEXT):
@@ -206,7 +198,7 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
             message = f"{name}, line {number}, byte {error.start + 1}: not UTF-8 ({error.reason}); {cure}"
             remark = f"byte {error.start + 1} is 0x{raw[error.start]:02X}"
             on_problem(Problem("not UTF-8", name, number, message, remark))
-            yield None
+            yield _NOT_UTF8
 
 
 # ---- two files of different length
@@ -214,7 +206,7 @@ def _decode(file: Iterable[bytes], name: str, on_problem: OnProblem) -> Iterator
 
 def _compare_lengths(source: Path, target: Path) -> Problem:
     lengths = [
-        np.array([len(line or "") for line in _read_file(path, lambda problem: None)], dtype=np.float64)
+        np.array([len(line.rstrip("\n")) for line in read_lines(path, lambda problem: None)], dtype=np.float64)
         for path in (source, target)
     ]
     line, counts = _find_divergence(*lengths), [side.size for side in lengths]
