@@ -37,30 +37,23 @@ def in_batches(
     # Batches are taken from the end.
     waiting = [batch.tolist() for batch in reversed(plan_in_order(np.array(lengths, dtype=np.int64), batch_tokens))]
     while waiting:
-        batch = waiting.pop()
-        found = _unless_out_of_memory(compute, batch)
+        batch, found = waiting.pop(), None
+        try:
+            found = compute(batch)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
         if found is not None:
             results.update(zip(batch, found, strict=True))
             progress(batch)
         elif len(batch) > 1:
+            if torch := sys.modules.get("torch"):  # after the except block, which holds on to what was computed so far
+                torch.cuda.empty_cache()
             waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
         else:
             cure = "shorten it, or take a smaller --beam (a smaller --batch-tokens has been tried)"
             raise DragomanError(f"out of memory on a line of {lengths[batch[0]]:,} subwords: {cure}")
     return [results[place] for place in range(len(lengths))]
-
-
-def _unless_out_of_memory(
-    compute: Callable[[list[int]], Sequence[Result]], batch: list[int]
-) -> Sequence[Result] | None:
-    try:
-        return compute(batch)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    if torch := sys.modules.get("torch"):  # after the except block, which holds on to what was computed so far
-        torch.cuda.empty_cache()
-    return None
 
 
 def _halves(batch: list[int]) -> list[list[int]]:
