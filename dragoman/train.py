@@ -1,7 +1,5 @@
 """The verb `train`: from parallel text to a model folder. The only place where training meets inference."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext

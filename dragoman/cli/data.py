@@ -1,7 +1,5 @@
 """The verbs that bring, divide and check parallel text: download, split and check."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import textwrap

@@ -1,7 +1,5 @@
 """`dragoman demo`: the whole path on the phrasebook that the package ships, in a few minutes on a laptop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verbs that score translations: evaluate and compare."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

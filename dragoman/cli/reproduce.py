@@ -1,7 +1,5 @@
 """The verb `reproduce`: follows a recipe, one YAML file, from the text to a table of scores."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The verbs that run a translator line by line: translate and score."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Parallel text in blocks of pairs, whose characters are arrays, and a sample of it."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Characters that should not be in a line, mojibake, markup, and accents apart from their letters."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from html.entities import html5

@@ -4,8 +4,6 @@ The text is read twice: once to count the pairs and to learn what is usual in it
 and once to look at every pair.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

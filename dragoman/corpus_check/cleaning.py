@@ -1,7 +1,5 @@
 """Which pairs of a run's training text to leave out: the cleaning settings, applied to what the corpus check found."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

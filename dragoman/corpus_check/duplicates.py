@@ -4,8 +4,6 @@ Pairs are compared by 64-bit hashes. Some two of n different pairs share one wit
 million for five million pairs.
 """
 
-from __future__ import annotations
-
 import string
 import unicodedata
 from collections.abc import Iterable

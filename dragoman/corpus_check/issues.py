@@ -1,7 +1,5 @@
 """The issues that a parallel text can have, and the report that says which ones it has."""
 
-from __future__ import annotations
-
 import enum
 import textwrap
 import unicodedata

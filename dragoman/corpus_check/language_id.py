@@ -5,8 +5,6 @@ two sides themselves (Cavnar and Trenkle, 1994; Dunning, 1994). py3langid, which
 as long, is asked about a sample of each side, and about lines that do not look like their side.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -6,8 +6,6 @@ distant lines where long and short ones alternate. So the lines of a window do n
 correlate no better than after a shift by 20 lines and more. A window whose lines all have the same length says nothing.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

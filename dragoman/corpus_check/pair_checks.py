@@ -1,7 +1,5 @@
 """What a pair alone shows, knowing what is usual in its text: empty sides, copies, lengths, scripts and languages."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

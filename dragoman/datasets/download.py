@@ -1,7 +1,5 @@
 """Public parallel text by name: fetched, checked, and written as files that training reads."""
 
-from __future__ import annotations
-
 import difflib
 import gzip
 import http.client

@@ -3,8 +3,6 @@
 `tools/phrasebook` in the repository has the hand-written sentences and the grammar that they are made of.
 """
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import NamedTuple

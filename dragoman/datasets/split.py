@@ -1,7 +1,5 @@
 """One parallel text divided into training, validation and test text."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Evaluations that can be quoted, with everything their scores depend on, and the comparison of several of them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -3,8 +3,6 @@
 A text of tokens is scored on them, in lower case, as multi-bleu.perl and fairseq do. Don't compare this with sacreBLEU.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -3,8 +3,6 @@
 Shapes: H heads, T query length, S key length.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """All pictures in one table, and how to write them into a folder."""
 
-from __future__ import annotations
-
 import io
 from functools import partial
 from pathlib import Path

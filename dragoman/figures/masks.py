@@ -4,8 +4,6 @@ Dark and plain is what may be attended to; pale and hatched is hidden.
 Shapes: B batch, T query length, S key length.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.axes import Axes

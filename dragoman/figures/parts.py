@@ -3,8 +3,6 @@
 The names in the boxes are read from a model, so they are those of the code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

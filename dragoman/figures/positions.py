@@ -1,7 +1,5 @@
 """The sinusoids that tell the model where a token stands (section 3.5), from dragoman.model.embedding."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.axes import Axes

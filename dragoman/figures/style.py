@@ -3,8 +3,6 @@
 Nothing here touches pyplot or changes Matplotlib's settings permanently: `styled` sets them for a while.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Shapes: N predictions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import cycle
 from typing import Any, get_args, get_type_hints

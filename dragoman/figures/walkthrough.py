@@ -3,8 +3,6 @@
 Shapes: S length, D d_model, K d_k.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run a function over sentences in batches of similar length that fit in memory."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar

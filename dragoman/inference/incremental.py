@@ -13,8 +13,6 @@ Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence sid
 keys (both multiples of 16), D d_model, H heads, K d_k, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -3,8 +3,6 @@
 Shapes: B sentences, N hypotheses, T tokens so far, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Shapes: B sentences, W beam width, N = B * W hypotheses (those of a sentence sid
 V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A sentence that is too long is cut after clauses, at spaces, or else anywhere.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence

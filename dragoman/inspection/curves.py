@@ -1,7 +1,5 @@
 """Curves of runs over steps or minutes, as coordinates for the templates that draw them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean

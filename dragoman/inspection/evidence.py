@@ -3,8 +3,6 @@
 Shapes: N hypotheses, H heads, S source subwords, T target steps (both with `</s>`), V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any

@@ -5,8 +5,6 @@ the page as text. The policy in the page's head allows these scripts and this st
 no network, no other code.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import unicodedata

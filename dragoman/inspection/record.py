@@ -3,8 +3,6 @@
 Shapes: S source subwords, T target steps (both count the `</s>`), H heads.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io

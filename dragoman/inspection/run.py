@@ -1,7 +1,5 @@
 """A training run as its folder tells it: records, translations, text and settings."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

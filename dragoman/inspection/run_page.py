@@ -1,7 +1,5 @@
 """The page of a training run, or of several to compare, and the drawing of a run's curves for its model card."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Widths are in cells, of which most Chinese, Japanese and Korean characters take 
 Shapes: S source subwords, T target steps, H heads.
 """
 
-from __future__ import annotations
-
 import io
 import unicodedata
 from collections.abc import Iterator, Sequence

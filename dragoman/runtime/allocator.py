@@ -1,7 +1,5 @@
 """The memory allocator: keep freed memory, give it back, and recognise that memory ran out."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Messages on stderr, progress lines at intervals, and cells of Markdown tables."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The device to compute on, and the precision."""
 
-from __future__ import annotations
-
 import platform
 import re
 import time

@@ -1,7 +1,5 @@
 """Writing files: whatever happens, a file has its earlier content or its new one, whole, and no other file is lost."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Optional libraries, imported when one is needed."""
 
-from __future__ import annotations
-
 import importlib
 import shlex
 import sys

@@ -3,8 +3,6 @@
 A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides out of step.
 """
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import hashlib

@@ -4,8 +4,6 @@ A store is a folder: `source.ids` and `target.ids` hold all sentences back to ba
 `source.ends` and `target.ends` say where each one ends; `store.json` says what it was made from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

@@ -1,7 +1,5 @@
 """Language codes such as "en", "pt-BR", "zh_Hant" and "eng_Latn": what the code alone says of a language."""
 
-from __future__ import annotations
-
 import re
 
 from dragoman.runtime.optional_imports import import_optional

@@ -1,7 +1,5 @@
 """Symbols for placeholders in training text, which has few placeholders of its own: copies of pairs get some."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 They are kept under OUT/data and made again only if the text or its settings change.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which batches make each step, and which of them each process computes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 A validation loss, with the model shown the reference, can't see a decoder that ignores the source or repeats itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

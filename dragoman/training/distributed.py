@@ -3,8 +3,6 @@
 DistributedDataParallel sums the gradients; `Processes` exchanges everything else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -3,8 +3,6 @@
 Batches that do not fit in memory are computed in pieces.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import statistics

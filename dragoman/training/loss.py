@@ -4,8 +4,6 @@ Shapes: B batch, S source length, T target length, N real positions, D d_model, 
 R-Drop.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

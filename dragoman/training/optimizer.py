@@ -1,7 +1,5 @@
 """Adam, the learning-rate schedules (section 5.3), and the moving average of the weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

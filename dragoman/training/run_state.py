@@ -4,8 +4,6 @@
 The two newest are kept. A run resumes from the newest one that is intact.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ A step gives the same result in one process or in several, and in whole batches 
 its own random numbers, so dropout does not depend on the other batches either; only pieces draw other ones.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

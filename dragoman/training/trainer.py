@@ -3,8 +3,6 @@
 Trainer.run takes the batches from DataLoader.steps to _train_step, which calls Stepper.gradients and Stepper.apply.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

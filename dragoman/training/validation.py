@@ -1,7 +1,5 @@
 """Loss and accuracy of a model on the validation text, and its translations of it."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence
