@@ -3,8 +3,6 @@
 An option is a field of a dataclass; its help is the text under it. Imports nothing heavy, so that `--help` is quick.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json
@@ -24,34 +22,6 @@ from docstring_parser import parse_from_object
 from dragoman.cli.options import CONST
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, TrainConfig, require
 from dragoman.runtime.console import shorten
-
-
-@dataclass(frozen=True)
-class Verb:
-    """What the command line knows of a verb."""
-
-    config: type
-    module: str
-    """Where its function is, which has the verb's name."""
-    positionals: tuple[str, ...] = ("folder",)
-    hidden: tuple[str, ...] = ()
-    """Settings that are no options of this verb."""
-    function: str = ""
-    """The function's name where it is not the verb's."""
-
-    @cached_property
-    def options(self) -> list[Option]:
-        """The verb's options, positionals included, in the order of its help."""
-        return [option for option in _options(self.config) if option.name not in self.hidden]
-
-    def usage(self, program: str) -> str:
-        """The words that must be given: positionals first, because an option of several values would take them."""
-        options = self.options
-        positionals = [option for option in options if option.name in self.positionals]
-        words = [option.name if option.default is MISSING else f"[{option.name}]" for option in positionals]
-        required = [option for option in options if option.default is MISSING and option not in positionals]
-        words += [f"{option.flag} {option.name.upper()}{' …' * option.is_list}" for option in required]
-        return " ".join([program, *words, "[options]"])
 
 
 @dataclass(frozen=True)
@@ -93,6 +63,34 @@ class Option:
         if self.kind is bool:
             return ("true", "false")
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What the command line knows of a verb."""
+
+    config: type
+    module: str
+    """Where its function is, which has the verb's name."""
+    positionals: tuple[str, ...] = ("folder",)
+    hidden: tuple[str, ...] = ()
+    """Settings that are no options of this verb."""
+    function: str = ""
+    """The function's name where it is not the verb's."""
+
+    @cached_property
+    def options(self) -> list[Option]:
+        """The verb's options, positionals included, in the order of its help."""
+        return [option for option in _options(self.config) if option.name not in self.hidden]
+
+    def usage(self, program: str) -> str:
+        """The words that must be given: positionals first, because an option of several values would take them."""
+        options = self.options
+        positionals = [option for option in options if option.name in self.positionals]
+        words = [option.name if option.default is MISSING else f"[{option.name}]" for option in positionals]
+        required = [option for option in options if option.default is MISSING and option not in positionals]
+        words += [f"{option.flag} {option.name.upper()}{' …' * option.is_list}" for option in required]
+        return " ".join([program, *words, "[options]"])
 
 
 _FILE_OPTIONS = (

@@ -55,9 +55,8 @@ def say_lost(name: str, translations: Sequence[Translation], first_line: int) ->
     """Name the lines whose placeholders did not all come through."""
     for number, translation in enumerate(translations, start=first_line):
         if translation.lost:
-            say(
-                f"{name}, line {number:,}: the translation should have exactly one {' and one '.join(translation.lost)}"
-            )
+            needed = " and one ".join(translation.lost)
+            say(f"{name}, line {number:,}: the translation should have exactly one {needed}")
 
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:

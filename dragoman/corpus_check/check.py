@@ -104,7 +104,7 @@ def examine_text(
         if named or name == "training"
     }
     training = texts.pop("training")
-    usual = training.usual()
+    usual = Usual((source, target), [part.profiles for part in training.parts], training.sample.pairs())
     held_out = {name: hash_text(block for _, _, block in text.blocks()) for name, text in texts.items()}
     flags = training.check(usual, held_out)
     findings = training.findings()
@@ -181,19 +181,14 @@ class _Text:
         """Read it for the first time."""
         self._name, self._examples, self._tally, self._report = name, examples, Tally(name, examples), report
         self.parts = [_Part(corpus, self._tally) for corpus in corpora]
-        self._sample, self.pairs = Sample(), 0
+        self.sample, self.pairs = Sample(), 0
         for number, part in enumerate(self.parts):
             for block in part.read():
-                self._sample.add(number, block)
+                self.sample.add(number, block)
                 self.pairs += len(block)
                 report(f"counted {self.pairs:,} pairs of the {name} text")
-            sides = Block(0, self._sample.pairs(number)).sides
+            sides = Block(0, self.sample.pairs(number)).sides
             part.profiles = [Profile(*side) for side in zip(part.corpus.languages, sides, strict=True)]
-
-    def usual(self) -> Usual:
-        """Learn what is usual in the text."""
-        codes, profiles = self.parts[0].corpus.languages, [part.profiles for part in self.parts]
-        return Usual(codes, profiles, self._sample.pairs())
 
     def blocks(self) -> Iterator[tuple[_Part, int, Block]]:
         """Read the pairs again, with the corpus of each block and the number in the text of its first pair."""
@@ -214,7 +209,7 @@ class _Text:
         flags, lengths = np.zeros(self.pairs, np.uint16), np.zeros((2, self.pairs), np.uint16)
         hashes = np.zeros((2, self.pairs if training else 0), np.uint64)
         for number, part in enumerate(self.parts):
-            self._judge_whole(part, self._sample.pairs(number), usual)
+            self._judge_whole(part, self.sample.pairs(number), usual)
         for part, start, block in self.blocks():
             end = start + len(block)
             sightings = [s for s in check_pairs(block, usual) if block.start + s.row not in part.unreadable]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dragoman.inference.alignment import Alignment
@@ -38,9 +38,7 @@ def render_text(inspection: Inspection, width: int = 80, color: bool = False) ->
 
 
 def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
-    table = _table(2, header=False)
-    table.add_column(style=_FAINT)
-    table.add_column(overflow="fold")
+    table = _table(2, Column(style=_FAINT), Column(overflow="fold"), header=False)
     for code, text in zip(inspection.languages, (inspection.source, inspection.target), strict=True):
         table.add_row(Text(code), Text(visible(text)))
     table.add_row("", f"log-probability {inspection.log_prob:.4f}, score {inspection.score:.4f}")
@@ -50,15 +48,13 @@ def _sentences(inspection: Inspection, width: int) -> Iterator[RenderableType]:
 def _candidates(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     order = "best first" if inspection.facts["search"]["precision"] == "fp32" else "in the order of the search (bf16)"
     yield _heading("Candidates", f"{order}; score = log-probability / length penalty", width)
-    table = _table(2)
-    table.add_column(no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
+    score = Column("score", justify="right", no_wrap=True)
+    table = _table(2, Column(no_wrap=True), score, Column(overflow="fold"))
     for place, candidate in enumerate(inspection.candidates):
         chosen = place == inspection.chosen
         number = Text.assemble(("▸ " if chosen else "  ", _STRONG), (str(place + 1), _FAINT))
-        score = Text(f"{candidate.score:.4f}", style="" if chosen else _FAINT)
-        table.add_row(number, score, Text(visible(candidate.text)))
+        value = Text(f"{candidate.score:.4f}", style="" if chosen else _FAINT)
+        table.add_row(number, value, Text(visible(candidate.text)))
     yield table
     if inspection.chosen < 0:
         yield Text("The translation above is none of the best that the search found.", style=_ALARM)
@@ -78,13 +74,14 @@ def _steps(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     # 24 cells are for the number, the probability, the rank and the gaps; 6 for the probability of a runner-up.
     room = max(0, width - max(longest, len("subword")) - bar - 24)
     shown = min(room // (gap + longest_other + 6), max(map(len, others)))
-    table = _table(gap)
-    table.add_column(justify="right", style=_FAINT, no_wrap=True)
-    table.add_column("subword", style="bold", no_wrap=True)
-    table.add_column("probability", no_wrap=True)
-    table.add_column("rank", justify="right", no_wrap=True)
-    for column in range(shown):
-        table.add_column("" if column else "runners-up", no_wrap=True)
+    table = _table(
+        gap,
+        Column(justify="right", style=_FAINT, no_wrap=True),
+        Column("subword", style="bold", no_wrap=True),
+        Column("probability", no_wrap=True),
+        Column("rank", justify="right", no_wrap=True),
+        *(Column("" if place else "runners-up", no_wrap=True) for place in range(shown)),
+    )
     for place, (step, label, some) in enumerate(zip(steps, labels, others, strict=True), start=1):
         style = "" if step.rank == 1 else _ALARM
         chance = Text.assemble((_probability(step.probability), style), " ", (_bar(step.probability, bar), _STRONG))
@@ -106,9 +103,7 @@ def _alignment(inspection: Inspection, width: int) -> Iterator[RenderableType]:
         words = (_fitted(visible(word.removeprefix("▁")), longest) for word in (sources[source], targets[target]))
         pairs.append(Text("  ", no_wrap=True) + Text(" ↔ ", _STRONG).join(words))
     yield Columns(pairs, padding=(0, 1))
-    table = _table(2, header=False)
-    table.add_column(style=_FAINT, no_wrap=True)
-    table.add_column()
+    table = _table(2, Column(style=_FAINT, no_wrap=True), Column(), header=False)
     table.add_row("  Pharaoh", Alignment(inspection.alignment, sources, targets).pharaoh() or "no links")
     yield table
 
@@ -127,9 +122,7 @@ def _attention(inspection: Inspection, width: int) -> Iterator[RenderableType]:
     for group in _groups(widths, room):
         if group.start:
             yield ""
-        table = _table(1)
-        table.add_column(justify="right", style=_FAINT, no_wrap=True)
-        table.add_column(no_wrap=True)
+        table = _table(1, Column(justify="right", style=_FAINT, no_wrap=True), Column(no_wrap=True))
         for column in group:
             table.add_column(_fitted(columns[column], widths[column]), justify="right", no_wrap=True, min_width=2)
         for step, (row, values) in enumerate(zip(rows, mean, strict=True), start=1):
@@ -142,8 +135,9 @@ def _heading(title: str, note: str, width: int) -> Text:
     return Text.assemble((title, "bold"), between, (note, _FAINT))
 
 
-def _table(gap: int, header: bool = True) -> Table:
-    return Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=_FAINT, show_header=header)
+def _table(gap: int, *columns: Column, header: bool = True) -> Table:
+    padding = (0, gap, 0, 0)
+    return Table(*columns, box=None, padding=padding, pad_edge=False, header_style=_FAINT, show_header=header)
 
 
 def _probability(value: float) -> str:

@@ -101,12 +101,10 @@ class SubwordModel:
         """The characters of each line that the model spells in bytes, or not at all, in order and without repeats."""
         found = []
         for line, ids in zip(lines, self.encode(lines), strict=True):
-            if any(map(_SPELT.match, self.pieces(ids))):
-                characters = [character for character in dict.fromkeys(line) if not character.isspace()]
-                alone = zip(characters, self.encode(characters), strict=True)
-                found.append("".join(c for c, own in alone if any(map(_SPELT.match, self.pieces(own)))))
-            else:
-                found.append("")
+            is_concerned = any(map(_SPELT.match, self.pieces(ids)))
+            characters = [c for c in dict.fromkeys(line) if not c.isspace()] if is_concerned else []
+            alone = zip(characters, self.encode(characters), strict=True)
+            found.append("".join(c for c, own in alone if any(map(_SPELT.match, self.pieces(own)))))
         return found
 
     def split_tag(self, line: str) -> tuple[str, str]:
