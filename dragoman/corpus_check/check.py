@@ -132,13 +132,8 @@ class _Part:
         self.instead: dict[str, str] = {}  # issues of pairs that something said of the whole corpus replaces
         self._tally = tally
 
-    def read(self) -> Iterator[Block]:
-        """Read all pairs for the first time, and note the problems of reading."""
-        for block in in_blocks(self.corpus.read(self._note_problem)):
-            self.pairs += len(block)
-            yield block
-
-    def _note_problem(self, problem: Problem) -> None:
+    def note_problem(self, problem: Problem) -> None:
+        """Note a problem of the first reading."""
         texts, remark, detail = (excerpt(problem.text),) if problem.text else (), problem.remark, ""
         if problem.kind == "line counts differ":
             self.aligned = problem.line - 1
@@ -183,8 +178,9 @@ class _Text:
         self.parts = [_Part(corpus, self._tally) for corpus in corpora]
         self.sample, self.pairs = Sample(), 0
         for number, part in enumerate(self.parts):
-            for block in part.read():
+            for block in in_blocks(part.corpus.read(part.note_problem)):
                 self.sample.add(number, block)
+                part.pairs += len(block)
                 self.pairs += len(block)
                 report(f"counted {self.pairs:,} pairs of the {name} text")
             sides = Block(0, self.sample.pairs(number)).sides
