@@ -77,11 +77,28 @@ bench-gpu: .bench/peers/.ready
 	.bench/joeynmt/bin/python -m pip install --quiet -c constraints.txt -r benchmarks/requirements-joeynmt.txt
 	@touch $@
 
-docs: $(READY)
+# site/try is the demo's translator as a page, for which npm fetches transformers.js.
+NPM := $(shell command -v npm)
+
+docs: $(READY) $(if $(NPM),.bench/web/node_modules demo/en-fr/config.json)
 	$(BIN)/python benchmarks/report.py
 	$(BIN)/python docs_build/refresh.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+ifdef NPM
+	rm -rf site/try
+	$(BIN)/dragoman export demo/en-fr --to web --assets .bench/web/node_modules --out site/try
+else
+	@echo "without site/try, the translator to try in a browser: it needs npm"
+endif
 	@echo "open site/index.html"
+
+demo/en-fr/config.json: | $(INSTALLED)
+	$(BIN)/dragoman demo --out demo
+
+.bench/web/node_modules: dragoman/interop/web.py | $(READY)
+	npm install --ignore-scripts --no-fund --no-audit --prefix .bench/web \
+	  "$$($(BIN)/python -c 'from dragoman.interop.web import PACKAGE; print(PACKAGE)')"
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .bench demo site build dist *.egg-info

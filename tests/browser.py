@@ -36,8 +36,8 @@ def missing(reason: str) -> None:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def start() -> Any:
+    """Start a browser with a profile of its own, which reaches only this machine."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     driver = shutil.which("chromedriver")
     if webdriver is None:
@@ -49,7 +49,12 @@ def browser() -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     for argument in ARGUMENTS:
         options.add_argument(argument)
-    running = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    running = start()
     yield running
     running.quit()
 

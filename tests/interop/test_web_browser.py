@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,43 +21,15 @@ from tests.browser import complaints, missing, until
 from tests.small_models import LINES, small_model
 from tests.test_package import ROOT
 
+from .sites import Site, build, call, serving, translations, visit
+
 for module in ("onnxruntime", "onnxscript", "tokenizers"):
     pytest.importorskip(module, reason=f"needs {module}: pip install 'dragoman[web]'")
 pytestmark = pytest.mark.slow
 
 GREEDY = SearchConfig(beam=1, sentences="keep")
+ENDLESS = "dog bird old over bird green bird old bird likes sees"  # the model stops at its limit only
 MASKED = ["the {name} cat", "%s", "a dog {0}%d likes <b>the bird</b>", "{a} {b} the cat", "the old house"]
-
-
-@dataclass
-class Site:
-    """A folder at an address, and the paths that were asked for."""
-
-    folder: Path
-    address: str = ""
-    asked: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[Site]:
-    """Serve a folder as `python -m http.server` does."""
-    site = Site(folder)
-
-    class Handler(SimpleHTTPRequestHandler):
-        def do_GET(self) -> None:
-            site.asked.append(self.path)
-            super().do_GET()
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder))) as http:
-        site.address = f"http://127.0.0.1:{http.server_address[1]}/"
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        try:
-            yield site
-        finally:
-            http.shutdown()
 
 
 @pytest.fixture(scope="session")
@@ -77,13 +45,6 @@ def assets() -> str:
     return str(folder / "node_modules")
 
 
-def build(loaded: ModelFolder, folder: Path, assets: str, quantization: str) -> Path:
-    folder.mkdir()
-    web.write_model(loaded, folder / web.MODEL, quantization)
-    web.write_site(loaded, folder, assets, quantization)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def loaded() -> ModelFolder:
     return small_model(joint=False, symbols=True)
@@ -96,36 +57,15 @@ def site(loaded: ModelFolder, assets: str, tmp_path_factory: pytest.TempPathFact
         yield found
 
 
-def visit(browser: Any, address: str) -> str:
-    """Open a site, wait until it has started, and return its message if it could not."""
-    browser.get(address)
-    script = "return [document.getElementById('loading').hidden, document.getElementById('message').textContent]"
-    until(lambda: browser.execute_script(script)[0], "the site does not start", 60.0)
-    return browser.execute_script(script)[1]  # type: ignore[no-any-return]
-
-
-def call(browser: Any, code: str, *arguments: Any) -> Any:
-    """What an expression of the back end, as `backend`, and arguments, as `given`, resolves to."""
-    return browser.execute_async_script(
-        "const done = arguments[arguments.length - 1], given = [...arguments].slice(0, -1);"
-        f"import('./backend.js').then((backend) => {code}).then(done, (error) => done(String(error)));",
-        *arguments,
-    )
-
-
-def translations(browser: Any, texts: list[str], sentences: str = "keep") -> list[Any]:
-    code = "Promise.all(given[0].map((text) => backend.translate({ text, sentences: given[1] })))"
-    return call(browser, code, texts, sentences)  # type: ignore[no-any-return]
-
-
 def test_it_translates_and_aligns_as_dragoman(browser: Any, site: Site, loaded: ModelFolder) -> None:
     complaints(browser)
     assert visit(browser, site.address) == ""
-    translator, texts = Translator(loaded), [*LINES, *MASKED]
+    translator, texts = Translator(loaded), [*LINES, *MASKED, ENDLESS]
     expected = translator.translate(texts, GREEDY)
     found = translations(browser, texts)
     assert [one["text"] for one in found] == [one.text for one in expected]
     assert "{name}" in found[len(LINES)]["text"]
+    assert len(expected[-1].subwords) == loaded.model.config.max_length - 1
     for one, other, alignment in zip(found, expected, translator.align(texts, expected), strict=True):
         assert (one["alignment"]["source"], one["alignment"]["target"]) == (alignment.source, alignment.target)
         assert [tuple(link) for link in one["alignment"]["links"]] == alignment.links

@@ -13,10 +13,12 @@ async function answer(event) {
   const { request } = event;
   const cache = await caches.open(registration.scope);
   const kept = () => cache.match(request, { ignoreVary: true });
-  const known = VERSION.test(new URL(request.url).search) && (await kept());
+  const isVersioned = VERSION.test(new URL(request.url).search);
+  const known = isVersioned && (await kept());
   if (known) return known;
   try {
-    const response = await fetch(request);
+    // The browser's own cache might not ask for days whether there is a new model.
+    const response = await fetch(request, isVersioned ? {} : { cache: "no-cache" });
     if (response.ok) event.waitUntil(cache.put(request, response.clone()));
     return response;
   } catch (error) {

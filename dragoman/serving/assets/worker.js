@@ -168,7 +168,7 @@ async function search(model, ids, limit, rules) {
     return_dict_in_generate: true,
     output_attentions: true,
   });
-  const written = sequences.tolist()[0].map(Number).filter((id) => id > END);
+  const written = sequences.tolist()[0].slice(1, limit + 1).map(Number).filter((id) => id > END);
   const symbols = written.map((id) => model.symbols.indexOf(id) + 1).filter((number) => number);
   return { written, symbols, steps: steps.map(([weights]) => weights.data) };
 }
