@@ -217,6 +217,7 @@ def check_translations(translator: Translator, plain: Path, prepare_peer: object
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_benchmark_of_a_gpu_runs_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
