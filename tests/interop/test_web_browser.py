@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import SearchConfig
+from dragoman.config import DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.interop import web
 from dragoman.text.placeholders import mask
@@ -36,11 +36,22 @@ MASKED = ["the {name} cat", "%s", "a dog {0}%d likes <b>the bird</b>", "{a} {b} 
 def assets() -> str:
     """A node_modules folder with the pinned files, installed once."""
     folder = ROOT / ".bench" / "web"
-    if not (folder / "node_modules").is_dir():
+    try:
+        web.check_assets(str(folder / "node_modules"))
+    except DragomanError:
         if not shutil.which("npm"):
             missing("npm is not on the path")
         folder.mkdir(parents=True, exist_ok=True)
-        command = ["npm", "install", "--ignore-scripts", "--no-fund", "--prefix", str(folder), web.PACKAGE]
+        command = [
+            "npm",
+            "install",
+            "--ignore-scripts",
+            "--no-fund",
+            "--no-audit",
+            "--prefix",
+            str(folder),
+            web.PACKAGE,
+        ]
         subprocess.run(command, check=True, capture_output=True)
     return str(folder / "node_modules")
 
