@@ -169,7 +169,7 @@ def translate(draw: Draw, folder: Path) -> str:
     piped = path.suffix != ".gz" and draw(st.booleans())
     source = [] if piped else [path]
     outcome = command("translate", model_folder(), *source, "--max-length", "3", *options, stdin=data if piped else b"")
-    if refused(outcome, path.name, "stdin", "n_best", "beam"):
+    if refused(outcome, path.name, "stdin", "n_best", "beam", talks=True):  # of unknown characters
         return "refused"
     number = len(list(decode_lines(gzip.open(path) if path.suffix == ".gz" else path.open("rb"), "")))  # noqa: SIM115
     written = outcome.out.split("\n")

@@ -61,12 +61,15 @@ def test_a_long_request_does_not_keep_out_a_short_one() -> None:
 
 
 def test_threads_share_what_waits() -> None:
-    translator = Upside(concurrency=2)
+    translator = Upside(concurrency=2, hold=threading.Event())
     batcher = Batcher(translator, SearchConfig())
 
     async def run() -> None:
-        await asyncio.sleep(0.05)  # until both threads are idle
-        await batcher.translate([str(i) for i in range(10)], Wanted())
+        await until(lambda: batcher._idle == 2)
+        asked = asyncio.ensure_future(batcher.translate([str(i) for i in range(10)], Wanted()))
+        await until(lambda: len(translator.calls) == 2)
+        translator.hold.set()  # type: ignore[union-attr]
+        await asked
 
     asyncio.run(run())
     assert [len(call) for call in translator.calls] == [5, 5]
