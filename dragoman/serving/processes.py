@@ -39,6 +39,7 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=75,  # longer than clients leave a connection idle and use it again
         timeout_graceful_shutdown=seconds,
         timeout_worker_healthcheck=60,
     )
