@@ -93,7 +93,7 @@ def open_loop(port: int, languages: tuple[str, str], lines: list[str], rate: flo
         idle.append(client)
         return answer
 
-    with ThreadPoolExecutor(256) as pool:
+    with ThreadPoolExecutor(512) as pool:
         tasks = []
         for number in range(int(rate * seconds)):
             time.sleep(max(0.0, start + number / rate - time.perf_counter()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from functools import partial
@@ -33,4 +34,7 @@ def build_application(config: ServeConfig) -> Any:
         for folder in config.folder
     ]
     directions = app.Directions(translators, config, config.pivot, config.cache)
-    return app.build(directions, config, config, app.Keys.read(Path(config.api_keys)) if config.api_keys else None)
+    keys = app.Keys.read(Path(config.api_keys)) if config.api_keys else None
+    application = app.build(directions, config, config, keys)
+    gc.freeze()  # what stays for good is not looked through again for every few hundred requests
+    return application

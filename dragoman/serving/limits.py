@@ -27,7 +27,7 @@ class Limits(Settings):
     """Largest body of a request."""
     max_seconds: Positive = 60
     """Longest time for receiving a request, and for answering it."""
-    max_requests: Positive = 100
+    max_requests: Positive = 256
     """Most requests answered at the same time, by each process; others get 503."""
     cors: list[str] = field(default_factory=list)
     """Origins whose pages may call the server, such as https://example.org."""
