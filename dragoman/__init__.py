@@ -1,7 +1,5 @@
 """Dragoman: raw parallel text in, a translator out, everything in between open to look at."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """The model folder with its weights, and the checkpoints of a run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -40,7 +38,7 @@ class ModelFolder:
     direction: Direction
 
     @staticmethod
-    def load(folder: Path | str) -> ModelFolder:
+    def load(folder: Path | str) -> "ModelFolder":
         """Read a model folder."""
         folder = Path(folder)
         config, vocabulary, direction = read_description(folder)
@@ -69,7 +67,7 @@ class ModelFolder:
         content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
         return {CONFIG_FILE: content.encode(), CARD_FILE: (self._card() + picture_of_curves(folder)).encode()}
 
-    def with_facts(self, facts: dict[str, Any]) -> ModelFolder:
+    def with_facts(self, facts: dict[str, Any]) -> "ModelFolder":
         """The same model with more known about it."""
         return replace(self, direction=replace(self.direction, facts=self.direction.facts | facts))
 

@@ -1,7 +1,5 @@
 """Every setting: frozen dataclasses, whose field texts are the help, and presets. Imports nothing heavy, for --help."""
 
-from __future__ import annotations
-
 import os
 import reprlib
 from collections.abc import Mapping, Sequence

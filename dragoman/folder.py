@@ -1,7 +1,5 @@
 """The files of model folders, runs and exports, which docs/design.md lists, and what they say about the model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -39,7 +37,7 @@ CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"
 METRICS_FILE, RUN_FILE, LOCK_FILE, REPORT_FILE = "metrics.jsonl", "train.yaml", ".lock", "report.html"
 RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE, REPORT_FILE, CURVES_FILE)
 CONVERTED = "ctranslate2"
-"""Folder beside the weights: the model as CTranslate2 reads it, made when it first translates on a CPU."""
+"""Folder beside the weights: the model as CTranslate2 reads it, by precision, made when it first translates so."""
 _COPY_VERSION = 2  # of what a copy holds; 2 gives attention away
 RUN_FOLDERS = (CHECKPOINTS, CONVERTED, "data", "tensorboard")
 """With RUN_FILES and HELD_OUT.*, everything that a training run writes."""

@@ -13,7 +13,6 @@ import pytest
 from dragoman.cli.main import main
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
-from tests.processors import needs_exact_int8
 from tests.small_models import LINES, small_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,7 +71,6 @@ def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
     assert run_the_card(python, out, LINES[6]).strip() == expected.text
 
 
-@needs_exact_int8
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:

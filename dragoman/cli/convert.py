@@ -1,7 +1,5 @@
 """The verbs that make a model from a model: export, import and average."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

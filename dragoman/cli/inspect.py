@@ -1,7 +1,5 @@
 """The verbs that show how the model works: inspect and figures."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The verbs of the command line and their exit codes; a verb's module, with PyTorch, is imported when it runs."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import os

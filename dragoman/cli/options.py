@@ -1,7 +1,5 @@
 """The options of each verb, except those of train (config.py): frozen dataclasses whose field texts are the help."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The verb that answers HTTP requests: serve."""
 
-from __future__ import annotations
-
 import gc
 import os
 import tempfile

@@ -3,8 +3,6 @@
 Shapes: S source subwords, T target subwords, both with their `</s>`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -38,7 +36,7 @@ class Alignment:
     source: list[str]
     target: list[str]
 
-    def with_placeholders(self, placeholders: Sequence[str]) -> Alignment:
+    def with_placeholders(self, placeholders: Sequence[str]) -> "Alignment":
         """The same with placeholders in place of the symbols that stand for them."""
         return Alignment(
             self.links, *([restore(one, placeholders)[0] for one in side] for side in (self.source, self.target))

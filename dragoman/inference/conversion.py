@@ -1,7 +1,5 @@
 """The model as CTranslate2 reads it, written with that library's own specification classes."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections.abc import Sequence
@@ -11,6 +9,7 @@ from typing import Any
 import ctranslate2.specs
 import numpy as np
 import torch
+from ctranslate2.specs.model_spec import NumpyVariable, Variable, visit_spec
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
@@ -32,20 +31,25 @@ _MAX_DIFFERENCE = 1e-3  # nats for each subword
 
 
 def convert(folder: Path) -> None:
-    """Write a model folder's model as CTranslate2 reads it into the folder CONVERTED beside the weights.
+    """Write a model folder's model as CTranslate2 reads it beside the weights: in each precision, in CONVERTED.
 
-    Both engines score random sentences first; a DragomanError if they do not agree.
+    Both engines score random sentences first, in float32, where rounding cannot hide a fault; a DragomanError if they
+    do not agree.
     """
     key, loaded, copy = model_key(folder), ModelFolder.load(folder), folder / CONVERTED
     say(f"{folder}: making a copy for CTranslate2, once (--engine torch needs none)")
     try:
-        with tempfile.TemporaryDirectory() as place:
-            write_model(loaded, Path(place))
-            _prove(loaded, Path(place))
-            contents = {copy / file.name: file.read_bytes() for file in sorted(Path(place).iterdir())}
-            described = describe(loaded.direction, loaded.model.config, "ctranslate2", Path(place), key)
-            contents[copy / EXPORT_FILE] = described
-        make_folder(copy)
+        with tempfile.TemporaryDirectory() as name:
+            place, contents = Path(name), dict[Path, bytes]()
+            for precision in ("float32", "int8"):
+                (place / precision).mkdir()
+                write_model(loaded, place / precision, precision)
+                described = describe(loaded.direction, loaded.model.config, "ctranslate2", place / precision, key)
+                (place / precision / EXPORT_FILE).write_bytes(described)
+                contents |= {copy / precision / p.name: p.read_bytes() for p in sorted((place / precision).iterdir())}
+            _prove(loaded, place / "float32")
+        for parent in {path.parent for path in contents}:
+            make_folder(parent)
         write_together(contents)
     except OSError as error:
         raise DragomanError(f"{copy}: can't be made ({error.strerror}); make room, or use --engine torch") from None
@@ -73,9 +77,18 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -
     spec = specification(loaded)
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
+    if quantization.startswith("int8"):
+        visit_spec(spec, _use_7_bits)
     spec.save(str(out))
     for name, content in loaded.vocabulary.files().items():  # not save, which removes target_vocabulary.json
         (out / name).write_bytes(content)
+
+
+def _use_7_bits(spec: Any, name: str, value: Any) -> None:
+    """Halve a matrix of 8-bit integers, of which processors without VNNI add up two products in 16 bits."""
+    if name.endswith("weight") and isinstance(value, Variable) and value.dtype == "int8":
+        spec.weight = NumpyVariable(np.rint(value.numpy() / 2).astype(np.int8))
+        spec.weight_scale = NumpyVariable(spec.weight_scale.numpy() / 2)
 
 
 def specification(loaded: ModelFolder) -> Any:

@@ -1,7 +1,5 @@
 """CTranslate2 at work: the same search as Dragoman's, computed by a library made for it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Shapes: B sentences, W beam width, N = B * W hypotheses, T target length, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,13 +12,38 @@ from torch import Tensor
 from dragoman.config import BOS, PAD, DragomanError, SearchConfig
 from dragoman.inference.alignment import Array
 from dragoman.inference.hypotheses import Hypothesis, length_limits
-from dragoman.inference.incremental import IncrementalDecoder, IncrementalState
 from dragoman.inference.rules import Rule, rules_of
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.attention import AttentionMaps
+from dragoman.model.layers import LayerCache
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad_right
+
+
+class DecoderState:
+    """What a search remembers: the decoder's cache and which source ids are real, of each hypothesis."""
+
+    def __init__(self, model: Transformer, source: Tensor) -> None:
+        """Encode source ids (B, S), padded; each sentence begins with one empty hypothesis."""
+        self._model, self.source_mask = model, padding_mask(source, PAD)
+        self._memory = model.encode(source, self.source_mask)
+        self.layers: list[LayerCache] = model.start_cache(self._memory)
+
+    def step(self, last: Tensor) -> Tensor:
+        """Logits (N, V) of the next token after last, ids (N)."""
+        return self._model.decode(last[:, None], self._memory, self.source_mask, self.layers)[:, 0]
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """As SearchState.select. The hypotheses of a sentence have the same source, which moves only with sentences."""
+        is_moved = sentences is not None or len(hypotheses) != len(self.source_mask)
+        for layer in self.layers:
+            layer.past.select(hypotheses)
+            if is_moved:
+                layer.memory_keys = layer.memory_keys.index_select(0, hypotheses)
+                layer.memory_values = layer.memory_values.index_select(0, hypotheses)
+        if is_moved:
+            self.source_mask = self.source_mask.index_select(0, hypotheses)
 
 
 class Engine:
@@ -44,17 +67,8 @@ class Engine:
         """
         limits = length_limits(sources, config, self.config.max_length)
         with self._evaluating():
-            source = self._padded(sources)
-            source_mask = padding_mask(source, PAD)
-            decoder = IncrementalDecoder(self.model, torch.bfloat16 if self.autocast else torch.float32)
-            start = decoder.start(self.model.encode(source, source_mask), source_mask)
-
-            def step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
-                assert isinstance(state, IncrementalState)
-                logits = decoder.step(last, state)
-                return logits, log_sums(logits)
-
-            found = search(step, start, limits, config, [*more_rules, *rules_of(config)], self.device)
+            start = DecoderState(self.model, self._padded(sources))
+            found = search(_step, start, limits, config, [*more_rules, *rules_of(config)], self.device)
         if not all(found):
             raise DragomanError("the model computes NaN: its weights are damaged or too large; take another checkpoint")
         return found
@@ -104,3 +118,9 @@ class Engine:
                 yield
         finally:
             self.model.train(was_training)
+
+
+def _step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
+    assert isinstance(state, DecoderState)
+    logits = state.step(last)
+    return logits, log_sums(logits)

@@ -1,7 +1,5 @@
 """What a search finds, how long it may be, and how its length counts in its score: the same for every engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a translator returns, and how the translations of a long line's parts become one."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +30,7 @@ class Translation:
     """log_prob divided by the length penalty, which the search maximises."""
     subwords: list[int] = field(default_factory=list)
     """Target ids, without BOS and EOS."""
-    alternatives: list[Translation] = field(default_factory=list)
+    alternatives: "list[Translation]" = field(default_factory=list)
     """The next best translations, best first, if n_best asks for them."""
     parts: list[Part] = field(default_factory=list)
     """What was translated if the line was split; otherwise empty."""
@@ -40,7 +38,7 @@ class Translation:
     """Placeholders of the line that the translation does not have exactly once."""
 
     @property
-    def candidates(self) -> list[Translation]:
+    def candidates(self) -> "list[Translation]":
         """Itself and its alternatives."""
         return [self, *self.alternatives]
 

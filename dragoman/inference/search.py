@@ -17,7 +17,6 @@ from dragoman.inference.hypotheses import Hypothesis, length_penalty
 from dragoman.inference.rules import Rule
 
 _IMPOSSIBLE = -float("inf")
-_GROUPS = 256  # of tokens, whose maxima are compared before single tokens are
 _CACHED = 2**16  # logits that a core's cache holds, with room for what is made of them
 
 
@@ -102,60 +101,24 @@ def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int)
         ends = logits[full, EOS]
         logits = logits.masked_fill(full[:, None], _IMPOSSIBLE)
         logits[full, EOS] = ends
-    scores, flat = _stable_topk(beam.scores - totals.view(batch, -1), logits.view(batch, beam.width, -1), count)
+    sums = (beam.scores - totals.view(batch, -1))[:, :, None] + logits.view(batch, beam.width, -1)  # (B, W, V)
+    scores, flat = _stable_topk(sums.view(batch, -1), count)
     return scores, flat // vocabulary, flat % vocabulary
 
 
-def _stable_topk(scores: Tensor, logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest scores[b, w] + logits[b, w, v] of each b and their places w * V + v, best first.
-
-    Of equal values the first ones are taken. Reads the B * W * V values once: the best ones lie in the groups with the
-    greatest maxima, so only those groups are searched. As many groups as values would be enough if no two values were
-    equal; with twice as many, there is rarely a doubt which of equal values come first.
-
-    scores are (B, W), logits (B, W, V); all values are returned if there are fewer than count.
-    """
-    batch, width, vocabulary = logits.shape
-    rounds = vocabulary // _GROUPS  # group g has the tokens g, g + GROUPS, g + 2 GROUPS, …
-    if rounds < 2 or 2 * count > _GROUPS:
-        return _ordered_topk((scores[:, :, None] + logits).view(batch, -1), None, count)
-    whole = rounds * _GROUPS
-    maxima = logits[:, :, :whole].view(batch, width, rounds, _GROUPS).amax(dim=2)  # (B, W, G)
-    rest = logits[:, :, whole:]
-    maxima[:, :, : rest.size(2)] = torch.maximum(maxima[:, :, : rest.size(2)], rest)
-    best, groups = (maxima + scores[:, :, None]).view(batch, -1).topk(2 * count, dim=1)
-    parents, first = groups // _GROUPS, groups % _GROUPS  # (B, 2 count)
-    tokens = first[:, :, None] + torch.arange(0, vocabulary, _GROUPS, device=first.device)  # (B, 2 count, rounds + 1)
-    places = (parents[:, :, None] * vocabulary + tokens.clamp(max=vocabulary - 1)).view(batch, -1)
-    values = logits.reshape(batch, -1).gather(1, places)
-    values = values.view(tokens.shape) + scores.gather(1, parents)[:, :, None]
-    values = values.masked_fill_(tokens >= vocabulary, _IMPOSSIBLE).view(batch, -1)
-    found, where = _ordered_topk(values, places, count)
-    # If the last group searched reaches as high as the last value found, a group that was left out may do so as well.
-    doubtful = (best[:, -1] >= found[:, -1]) & (found[:, -1] > _IMPOSSIBLE)
-    if doubtful.any():
-        sums = (scores[doubtful, :, None] + logits[doubtful]).view(-1, width * vocabulary)
-        found[doubtful], where[doubtful] = _ordered_topk(sums, None, count)
-    return found, where
-
-
-def _ordered_topk(values: Tensor, places: Tensor | None, count: int) -> tuple[Tensor, Tensor]:
-    """The greatest values of each row, best first, and their places (the columns if None); lowest places first."""
+def _stable_topk(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The greatest values of each row, best first, and their columns; of equal values the first ones."""
     count = min(count, values.size(1))
     best, columns = values.topk(count, dim=1)
-    found, by_place = (columns if places is None else places.gather(1, columns)).sort(dim=1)
-    best, by_value = best.gather(1, by_place).sort(dim=1, descending=True, stable=True)
-    found = found.gather(1, by_value)
     last = best[:, -1:]
     tied = (last[:, 0] > _IMPOSSIBLE) & ((values >= last).sum(dim=1) > count)
     if tied.any():  # topk returns any of the values that are equal to the last one
-        every = torch.arange(values.size(1), device=values.device) if places is None else places[tied]
-        ordered, by_place = every.expand(int(tied.sum()), -1).sort(dim=1)
-        greatest, order = (
-            x[:, :count] for x in values[tied].gather(1, by_place).sort(dim=1, descending=True, stable=True)
-        )
-        best[tied], found[tied] = greatest, ordered.gather(1, order)
-    return best, found
+        above, equal = values[tied] > last[tied], values[tied] == last[tied]
+        kept = above | (equal & (equal.cumsum(dim=1) <= count - above.sum(dim=1, keepdim=True)))
+        columns[tied] = kept.nonzero()[:, 1].view(-1, count)
+    columns = columns.sort(dim=1).values
+    best, order = values.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    return best, columns.gather(1, order)
 
 
 def _finish(

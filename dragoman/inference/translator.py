@@ -5,8 +5,6 @@ translations of segments to those of lines. On a CPU the engine is CTranslate2, 
 PyTorch is imported for what needs it: attention, placeholders that were lost, other devices.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections import Counter
@@ -58,14 +56,14 @@ def _late(module: str) -> Any:
 class Translator:
     """A model folder at work: `Translator.load("models/en-de").translate(["Hello world"])[0].text`."""
 
-    def __init__(self, folder: ModelFolder, device: object = "cpu", autocast: bool = False) -> None:
+    def __init__(self, folder: "ModelFolder", device: object = "cpu", autocast: bool = False) -> None:
         """Put a loaded model to work in PyTorch, on this device; autocast computes matrix products in bf16."""
         engine = _late("inference.engine").Engine(folder.model, device, autocast)
         self._set_up(engine, folder.vocabulary, folder.direction)
 
     def _set_up(
         self,
-        engine: Engine | CTranslate2Engine,
+        engine: "Engine | CTranslate2Engine",
         vocabulary: Vocabulary,
         direction: Direction,
         weights: Path | None = None,
@@ -84,7 +82,7 @@ class Translator:
         engine: EngineName = "auto",
         precision: Precision = "auto",
         workers: int = 0,
-    ) -> Translator:
+    ) -> "Translator":
         """Load a model folder, or one that was exported for CTranslate2; the defaults are those of `translate`.
 
         Args:
@@ -118,7 +116,7 @@ class Translator:
         return cls(_late("checkpoint").ModelFolder.load(folder), name, bf16)
 
     @property
-    def torch_engine(self) -> Engine:
+    def torch_engine(self) -> "Engine":
         """The model in PyTorch, which shows attention weights and takes rules.
 
         Raises:
@@ -137,12 +135,12 @@ class Translator:
         return self.engine.workers if isinstance(self.engine, CTranslate2Engine) else 1
 
     @property
-    def model(self) -> Transformer:
+    def model(self) -> "Transformer":
         """The model; errors as for torch_engine."""
         return self.torch_engine.model
 
     @property
-    def folder(self) -> ModelFolder:
+    def folder(self) -> "ModelFolder":
         """The model folder, with the model in its present state; errors as for torch_engine."""
         return _late("checkpoint").ModelFolder(self.model, self.vocabulary, self.direction)  # type: ignore[no-any-return]
 
@@ -218,7 +216,7 @@ class Translator:
                     found[place] = hypotheses
         return found
 
-    def rules(self, sources: list[list[int]], config: SearchConfig) -> list[Rule]:
+    def rules(self, sources: list[list[int]], config: SearchConfig) -> "list[Rule]":
         """The rule of torch_engine's search that keeps the placeholders of these sources (ids), if the model can."""
         if not self.vocabulary.has_symbols:
             return []
@@ -318,12 +316,13 @@ def _open_for_ctranslate2(
         engine = CTranslate2Engine(folder, vocabulary, exported.config, device, "default", workers, exported.attends)
         return engine, vocabulary, exported.direction, None
     config, vocabulary, direction = read_description(folder)
-    key = ""
+    in_int8 = device == "cpu" and precision == "auto"
+    quantization = "int8" if in_int8 else "float32"
+    copy, key = folder / CONVERTED / quantization, ""
     with suppress(DragomanError):
-        key = read_exported(folder / CONVERTED, verify=True).made_from
+        key = read_exported(copy, verify=True).made_from
     if not key or key != model_key(folder):
         _late("inference.conversion").convert(folder)
-    fastest = "int8" if device == "cpu" else "auto"
-    compute_type = {"auto": fastest, "fp32": "float32", "bf16": "bfloat16"}[precision]
-    engine = CTranslate2Engine(folder / CONVERTED, vocabulary, config, device, compute_type, workers, attends=True)
+    compute_type = "int8" if in_int8 else {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
+    engine = CTranslate2Engine(copy, vocabulary, config, device, compute_type, workers, attends=True)
     return engine, vocabulary, direction, folder

@@ -1,7 +1,5 @@
 """Argos Translate and LibreTranslate: a `.argosmodel` package, a zipped CTranslate2 model with its helpers."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Model cards of exported folders, from `templates/`: what they are, a program that runs them, and the proof."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

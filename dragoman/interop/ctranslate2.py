@@ -3,8 +3,6 @@
 The folder runs with `ctranslate2.Translator` and SentencePiece alone: it has the subword models as well.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import ctranslate2

@@ -6,8 +6,6 @@ loads tokenizer.json.
 Marian is a post-norm Transformer whose sinusoids are in two halves, all sines first. Shapes: T target length.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

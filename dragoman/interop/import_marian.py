@@ -1,7 +1,5 @@
 """Import of a Marian or OPUS-MT folder in Hugging Face's format. Nothing is ever unpickled."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

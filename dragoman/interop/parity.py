@@ -3,8 +3,6 @@
 Shapes: T target length, V vocabulary, N hypotheses.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re

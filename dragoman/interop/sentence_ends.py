@@ -4,8 +4,6 @@ MiniSBD (https://github.com/LibreTranslate/MiniSBD) gives the graph the characte
 2 at the last character of each sentence. The abbreviations are those that sentencex knows among short words.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """`tokenizer.json`: a SentencePiece BPE model as the `tokenizers` library and transformers.js read it."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,46 +1,26 @@
-"""The web: a folder of static files that translates in the visitor's browser, with transformers.js.
+"""The web: a folder of static files that translates in the visitor's browser.
 
-`model/` holds graphs with the names, inputs and outputs that MarianMTModel of transformers.js expects, except that the
-encoder returns the keys and values of the memory for all decoder layers side by side, which the library only passes
-on. The decoder also returns the cross-attention that alignments are read from.
-
-Shapes: N sentences or hypotheses, S source length, T tokens so far, L decoder layers, D d_model, H heads, K d_k,
-V vocabulary.
+`model/` holds ONNX graphs, tokenizers and settings as transformers.js reads them for its MarianMTModel.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import torch
-from torch import Tensor, nn
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError
 from dragoman.folder import LONGEST_FACT, LONGEST_UNKNOWN
-from dragoman.inference.alignment import alignment_layer
 from dragoman.inference.rules import NEVER_WRITTEN
-from dragoman.inference.search import SearchState, log_sums
-from dragoman.interop.onnx import OnnxBackend, to_onnx
-from dragoman.interop.parity import Array, Backend
+from dragoman.interop.onnx import OnnxBackend, write_graphs
+from dragoman.interop.parity import Backend
 from dragoman.interop.tokenizer_json import tokenizer_json
-from dragoman.model.attention import AttentionMaps, KeyValueCache
-from dragoman.model.layers import LayerCache
-from dragoman.model.masks import padding_mask
-from dragoman.model.transformer import Transformer
 from dragoman.runtime.files import checksum
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.serving import page
-from dragoman.text.batches import pad_right
 from dragoman.text.languages import has_spaces
 from dragoman.text.placeholders import PATTERN
 
@@ -62,65 +42,12 @@ MODEL, RUNTIME = "model", "runtime"
 TOKENIZER, TARGET_TOKENIZER = "tokenizer.json", "target_tokenizer.json"
 MANIFEST, SETTINGS = "manifest.webmanifest", "site.json"
 ENCODER, DECODER = "encoder_model", "decoder_model_merged"
-DECODER_INPUTS = ("encoder_attention_mask", "input_ids", "encoder_hidden_states")
-DECODER_OUTPUTS = ("logits", "cross_attentions")
 _SUFFIXES = {"float32": "", "int8": "_quantized"}
-
-
-class EncoderGraph(nn.Module):
-    """The encoder, and the keys and values of the memory for every decoder layer."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Source ids (N, S) and which of them are real (N, S) -> keys and values of layer after layer (N, S, 2LD)."""
-        memory = self.model.encode(input_ids, padding_mask(attention_mask, 0))
-        blocks: list[Any] = [layer.cross_attention for layer in self.model.decoder.layers]
-        return torch.cat([project(memory) for block in blocks for project in (block.key, block.value)], dim=2)
-
-
-class DecoderGraph(nn.Module):
-    """One step of the decoder; embedding and softmax share a table where the model does, so that it is stored once."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__()
-        self.model = model
-        self.table = nn.Parameter(model.softmax.weight.detach().t().contiguous())  # (D, V)
-
-    def forward(self, mask: Tensor, last: Tensor, memory: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
-        """Logits (N, 1, V), cross-attention (N, 1, S) as the mean of the heads, and the past with one more position.
-
-        Args:
-            mask: which source ids are real (N, S).
-            last: the last tokens (N, 1).
-            memory: what the encoder returned.
-            past: keys and values (N, H, T, K) of layer after layer.
-        """
-        model = self.model
-        count, size = model.config.num_heads, past[0].size(3)
-        heads = (x.view(*x.shape[:2], count, size).transpose(1, 2) for x in memory.chunk(len(past), dim=2))
-        caches = [
-            LayerCache(next(heads), next(heads), KeyValueCache(keys, values))
-            for keys, values in zip(past[::2], past[1::2], strict=True)
-        ]
-        if model.config.tie_softmax:
-            x = self.table.index_select(1, last[:, 0]).t()[:, None] * model.target_embedding.scale  # (N, 1, D)
-        else:
-            x = model.target_embedding(last)
-        maps: AttentionMaps = {}
-        x = model.target_positions(x, past[0].size(2))
-        x = model.decoder(x, caches, None, padding_mask(mask, 0), maps)  # (N, 1, D)
-        logits = x @ self.table if model.softmax.bias is None else x @ self.table + model.softmax.bias
-        weights = maps[f"decoder.{alignment_layer(len(caches))}.cross_attention"]
-        return logits, weights.mean(dim=1), *(x for one in caches for x in (one.past.keys, one.past.values))
 
 
 def write_model(loaded: ModelFolder, out: Path, quantization: str) -> None:
     """Write graphs, tokenizers and settings into a new folder; the weights in float32 or int8."""
-    for module in ("onnx", "onnxscript"):
-        import_optional(module, "web")
+    import_optional("tokenizers", "web")
     out.mkdir()
     vocabulary, config = loaded.vocabulary, loaded.model.config
     symbols = {"decoder_start_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
@@ -146,44 +73,12 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str) -> None:
     for name, content in files.items():
         (out / name).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / "onnx").mkdir()
-    for name, program in zip((ENCODER, DECODER), _graphs(loaded.model.cpu().eval()), strict=True):
-        place = out / "onnx" / f"{name}{_SUFFIXES[quantization]}.onnx"
-        if quantization == "int8":
-            _quantize(program.model_proto, place)
-        else:
-            program.save(str(place), external_data=False)
+    write_graphs(loaded.model, *_graph_files(out, quantization), quantization)
 
 
-def _graphs(model: Transformer) -> Iterator[torch.onnx.ONNXProgram]:
-    """The graphs of encoder and decoder; transformers.js takes 0 for every dimension that is not called batch_size."""
-    sentences, length = torch.export.Dim("batch_size"), torch.export.Dim("source_length")
-    steps = torch.export.Dim("steps", max=model.config.max_length - 1)
-    by_source, by_step = {0: sentences, 1: length}, {0: sentences, 2: steps}
-    source = torch.full((2, 3), 5)
-    mask, encoder, decoder = torch.ones_like(source), EncoderGraph(model), DecoderGraph(model)
-    names = ("input_ids", "attention_mask")
-    yield to_onnx(encoder, (source, mask), names, ("last_hidden_state",), (by_source, by_source))
-    heads, width, layers = model.config.num_heads, model.config.d_model, len(model.decoder.layers)
-    past = tuple(torch.zeros(2, heads, 2, width // heads) for _ in range(2 * layers))
-    cached = [f"{layer}.decoder.{side}" for layer in range(layers) for side in ("key", "value")]
-    yield to_onnx(
-        decoder,
-        (mask, source[:, :1], encoder(source, mask), *past),
-        (*DECODER_INPUTS, *(f"past_key_values.{name}" for name in cached)),
-        (*DECODER_OUTPUTS, *(f"present.{name}" for name in cached)),
-        (by_source, {0: sentences}, by_source, tuple(by_step for _ in past)),
-    )
-
-
-def _quantize(graph: Any, place: Path) -> None:
-    """Write a graph with its matrices in 8 bits; what they are multiplied with is rounded as it comes."""
-    library = import_optional("onnxruntime.quantization", "web")
-    logging.disable(logging.WARNING)  # it recommends a step that changes nothing here
-    try:
-        # Unsigned, as the products of signed weights overflow on processors with AVX2 alone.
-        library.quantize_dynamic(graph, str(place), weight_type=library.QuantType.QUInt8)
-    finally:
-        logging.disable(logging.NOTSET)
+def _graph_files(folder: Path, quantization: str) -> tuple[Path, Path]:
+    suffix = f"{_SUFFIXES[quantization]}.onnx"
+    return folder / "onnx" / f"{ENCODER}{suffix}", folder / "onnx" / f"{DECODER}{suffix}"
 
 
 def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:
@@ -196,13 +91,10 @@ class WebBackend(OnnxBackend):
     """Graphs and tokenizers of a site, run by onnxruntime and tokenizers instead of a browser, for the proof."""
 
     def __init__(self, folder: Path, quantization: str) -> None:
-        onnxruntime, tokenizers = import_optional("onnxruntime", "web"), import_optional("tokenizers", "web")
+        self._open(*_graph_files(folder, quantization))
+        tokenizers = import_optional("tokenizers", "web")
         self.exact = quantization == "float32"
-        self.name = f"the graphs in onnxruntime {onnxruntime.__version__}, tokenizers {tokenizers.__version__}"
-        self._encoder, self._decoder = (
-            onnxruntime.InferenceSession(str(folder / "onnx" / f"{name}{_SUFFIXES[quantization]}.onnx"))
-            for name in (ENCODER, DECODER)
-        )
+        self.name = f"the graphs in {self.name}, tokenizers {tokenizers.__version__}"
         source, target = folder / TOKENIZER, folder / TARGET_TOKENIZER
         self._source = tokenizers.Tokenizer.from_file(str(source))
         self._target = tokenizers.Tokenizer.from_file(str(target)) if target.is_file() else self._source
@@ -219,36 +111,6 @@ class WebBackend(OnnxBackend):
         """As Backend.search; with rounded weights one by one, as in a browser, or they would depend on each other."""
         batches = [sources] if self.exact else [[source] for source in sources]
         return [tokens for batch in batches for tokens in super(WebBackend, self).search(batch, beam, limit)]
-
-    def _start(self, sources: list[list[int]]) -> SearchState:
-        source = pad_right(sources, 2**31)
-        mask = (source != PAD).astype(np.int64)
-        (memory,) = self._encoder.run(None, {"input_ids": source, "attention_mask": mask})
-        empty = [(len(source), *past.shape[1:2], 0, *past.shape[3:]) for past in self._decoder.get_inputs()[3:]]
-        return _State([mask, memory], [np.zeros(shape, dtype=np.float32) for shape in empty])
-
-    def _step(self, last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
-        assert isinstance(state, _State)
-        mask, memory = state.fixed
-        given = (mask, last[:, None].numpy(), memory, *state.past)
-        names = (node.name for node in self._decoder.get_inputs())
-        found = self._decoder.run(None, dict(zip(names, given, strict=True)))
-        state.past = found[len(DECODER_OUTPUTS) :]
-        logits = torch.from_numpy(found[0])[:, 0]
-        return logits, log_sums(logits)
-
-
-@dataclass
-class _State:
-    """Mask and memory, and the past, of the hypotheses."""
-
-    fixed: list[Array]
-    past: list[Array]
-
-    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
-        """As SearchState.select."""
-        kept = hypotheses.numpy()
-        self.fixed, self.past = ([array[kept] for array in arrays] for arrays in (self.fixed, self.past))
 
 
 def check_assets(assets: str) -> None:

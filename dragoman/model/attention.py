@@ -3,8 +3,6 @@
 Shapes: B batch, T query length, S key length, D d_model, H heads, K d_k.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -66,6 +64,11 @@ class KeyValueCache:
             key, value = torch.cat((self.keys, key), dim=2), torch.cat((self.values, value), dim=2)
         self.keys, self.values = key, value
         return key, value
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows (B'), in this order and perhaps repeated."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys.index_select(0, rows), self.values.index_select(0, rows)
 
 
 class MultiHeadAttention(nn.Module):

@@ -1,7 +1,5 @@
 """Dropout (Srivastava et al., 2014), with cheap random numbers on CPUs, where they cost most."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

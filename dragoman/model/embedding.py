@@ -3,8 +3,6 @@
 Shapes: B batch, S length, D d_model, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -3,8 +3,6 @@
 Shapes: B batch, S source length, T target length, D d_model, H heads, K d_k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ A mask is boolean, broadcastable to (B, H, T, S), and True means *may attend*.
 B batch, H heads, T query length, S key length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import torch
@@ -31,8 +29,3 @@ def causal_mask(length: int, offset: int = 0, device: torch.device | None = None
     """
     everything = torch.ones(length, offset + length, dtype=torch.bool, device=device)  # (T, offset + T)
     return everything.tril(diagonal=offset)[None, None]  # (1, 1, T, offset + T)
-
-
-def own_position_mask(width: int, device: torch.device | None = None) -> Tensor:
-    """Hide what the other W - 1 hypotheses of a sentence wrote at the same position; bool (1, 1, W, W)."""
-    return torch.eye(width, dtype=torch.bool, device=device)[None, None]

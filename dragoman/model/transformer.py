@@ -3,8 +3,6 @@
 Shapes: B batch, S source length, T target length, D d_model, V target vocabulary.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from dragoman.config import PAD, ModelConfig

@@ -1,7 +1,5 @@
 """The HTTP API: LibreTranslate's, and what goes beyond it under /v1/."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

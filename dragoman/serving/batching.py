@@ -5,8 +5,6 @@ back for more. So a line on an idle server waits for nothing, and on a busy one 
 turns, line by line: a long one does not keep out the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import OrderedDict, deque

@@ -1,7 +1,5 @@
 """The models of a server: which languages they join, and what a text is written in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The way in: what every request passes, whatever it asks for, and what the server tells about itself."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

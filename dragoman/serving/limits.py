@@ -1,7 +1,5 @@
 """What a server takes at most, and the keys that it asks for."""
 
-from __future__ import annotations
-
 import hmac
 import math
 import time
@@ -50,7 +48,7 @@ class Keys:
         self._left = {digest: (rate, time.monotonic()) for digest, rate in self._rates.items()}
 
     @classmethod
-    def read(cls, path: Path) -> Keys:
+    def read(cls, path: Path) -> "Keys":
         """Read a file with a key on each line, perhaps followed by its rate; # begins a comment.
 
         Raises:

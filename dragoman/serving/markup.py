@@ -5,8 +5,6 @@ Elements that are no text to translate stay before the word that followed them. 
 code, travel as placeholders, if the model knows placeholders.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -26,20 +24,8 @@ _FORMATTING = {
     "mark", "q", "s", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u",
 }  # fmt: skip
 _KEPT_IN_TEXT = {
-    "audio",
-    "canvas",
-    "code",
-    "img",
-    "input",
-    "kbd",
-    "math",
-    "object",
-    "samp",
-    "svg",
-    "var",
-    "video",
-    "wbr",
-}
+    "audio", "canvas", "code", "img", "input", "kbd", "math", "object", "samp", "svg", "var", "video", "wbr",
+}  # fmt: skip
 _LEFT_ALONE = _KEPT_IN_TEXT | {"noscript", "pre", "script", "style", "template", "textarea"}
 _AS_WRITTEN = HTMLFormatter(
     EntitySubstitution.substitute_xml, void_element_close_prefix="", empty_attributes_are_booleans=True

@@ -3,8 +3,6 @@
 Both have the same page. It imports `backend.js`, which asks the server or, on a static site, runs the model.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 
 from dragoman.inspection import page

@@ -1,7 +1,5 @@
 """The processes behind a port, by uvicorn: crashed ones are replaced, and on SIGHUP all are, one by one."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whole texts from translated lines: line breaks and indentation stay, and two translations can follow each other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +19,7 @@ class Answer:
     text: str
     score: float = 0.0
     log_prob: float = 0.0
-    alternatives: list[Answer] = field(default_factory=list)
+    alternatives: "list[Answer]" = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     """Placeholders of the text that the translation does not have exactly once."""
     alignment: Alignment | None = None

@@ -3,8 +3,6 @@
 Shapes: B sentences, S source length, T target length.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -54,12 +52,12 @@ class Batch:
         """Sentences × longest side: what the batch costs."""
         return len(self.source) * self.longest
 
-    def rows(self, start: int, stop: int) -> Batch:
+    def rows(self, start: int, stop: int) -> "Batch":
         """The sentences from start to stop."""
         part = slice(start, stop)
         return Batch(self.source[part], self.target_input[part], self.target_output[part])
 
-    def pieces(self, budget: int) -> list[Batch]:
+    def pieces(self, budget: int) -> "list[Batch]":
         """The same sentences in batches of at most this many padded tokens, or of one sentence; 0 is no limit."""
         rows = max(1, budget // self.longest) if budget else len(self.source)
         return [self.rows(start, start + rows) for start in range(0, len(self.source), rows)]

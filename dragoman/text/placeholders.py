@@ -4,8 +4,6 @@ A model never sees one. In its sentence stands a symbol, which the model has lea
 the placeholder back in the symbol's place. Exported folders have a copy of this file.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

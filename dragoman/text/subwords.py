@@ -4,8 +4,6 @@ The ids 0 to 3 are PAD, UNK, BOS and EOS in every model; 256 more are the bytes,
 models may lack the bytes, and have a list that says which subword has which id.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -212,7 +210,7 @@ class Vocabulary:
             (folder / name).unlink(missing_ok=True)
 
     @staticmethod
-    def load(folder: Path) -> Vocabulary:
+    def load(folder: Path) -> "Vocabulary":
         """Read the subword models of a model folder."""
         joint, *sides = (folder / name for name in (JOINT_FILE, SOURCE_FILE, TARGET_FILE))
         if joint.is_file() or not any(side.is_file() for side in sides):
@@ -226,7 +224,7 @@ class Vocabulary:
         return Vocabulary(*models)
 
     @staticmethod
-    def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig) -> Vocabulary:
+    def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig) -> "Vocabulary":
         """Learn from source and target lines: one joint model or two, as the config says."""
         if config.vocabulary == "joint":
             joint = learn_subwords(chain.from_iterable(zip(*sides, strict=True)), config)

@@ -1,7 +1,5 @@
 """What a run records and shows: `metrics.jsonl`, TensorBoard, and progress on stderr."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -48,7 +46,7 @@ class Recorder:
             self._display(self._progress.start)
         self._report_sometimes = NowAndThen(self.say, _SECONDS_BETWEEN_LINES)
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> "Recorder":
         return self
 
     def __exit__(self, *error: object) -> None:

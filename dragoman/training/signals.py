@@ -1,7 +1,5 @@
 """Ctrl-C, SIGTERM and a closed terminal stop a run after the current step, so that it can save its state."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -27,7 +25,7 @@ class StopRequest:
         self._received = 0.0
         self._previous: dict[int, object] = {}
 
-    def __enter__(self) -> StopRequest:
+    def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
             for number in filter(None, (signal.SIGINT, signal.SIGTERM, _HANGUP)):
                 if number != _HANGUP or signal.getsignal(number) is not signal.SIG_IGN:

@@ -116,7 +116,7 @@ def model(draw: Draw, folder: Path) -> str:
     """A damaged model folder is refused, or works as if nothing had happened."""
     good = good_answers()
     place = copy_model(folder)
-    of_copy = [f"{CONVERTED}/{path.name}" for path in sorted(converted().iterdir())]
+    of_copy = [f"{CONVERTED}/{name}" for name in sorted(contents(converted()))]
     path = place / draw(st.sampled_from([*(MODEL_FILES[:3] * 3), *MODEL_FILES[3:], *of_copy]))
     if path.name == "model.safetensors" and draw(st.booleans()):
         damage_weights(draw, path)

@@ -48,10 +48,10 @@ def test_a_model_is_converted_once(folder: Path, capsys: pytest.CaptureFixture[s
     assert not (folder / CONVERTED).exists()
     assert texts(load(folder)) == expected
     assert "making a copy for CTranslate2" in capsys.readouterr().err
-    written = {path: path.stat().st_mtime_ns for path in (folder / CONVERTED).iterdir()}
+    written = {path: path.stat().st_mtime_ns for path in (folder / CONVERTED).rglob("*")}
     assert texts(load(folder)) == expected
     assert not capsys.readouterr().err
-    assert written == {path: path.stat().st_mtime_ns for path in (folder / CONVERTED).iterdir()}
+    assert written == {path: path.stat().st_mtime_ns for path in (folder / CONVERTED).rglob("*")}
 
 
 def test_other_weights_are_converted_again(folder: Path) -> None:
@@ -66,7 +66,7 @@ def test_other_weights_are_converted_again(folder: Path) -> None:
 @pytest.mark.parametrize("content", [None, b"", b"{}"])
 def test_a_damaged_copy_is_made_again(folder: Path, name: str, content: bytes | None) -> None:
     expected = texts(load(folder))
-    path = folder / CONVERTED / name
+    path = folder / CONVERTED / "float32" / name
     path.unlink() if content is None else path.write_bytes(content)
     assert texts(load(folder)) == expected
 

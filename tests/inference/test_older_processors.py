@@ -19,8 +19,8 @@ import pytest, torch
 from dragoman.runtime.device import use_bf16
 assert torch.backends.cpu.get_cpu_capability() in sys.argv[1].split()
 assert sys.argv[2] != "AVX2" or not use_bf16("auto", torch.device("cpu"))  # emulated, a hundred times more slowly
-files = ["tests/inference/test_incremental.py", "tests/inference/test_engine.py"]
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "bf16 or side_by_side or every_kind_of_model", *files]))
+files = ["tests/inference/test_decoder_state.py", "tests/inference/test_engine.py"]
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "bf16 or every_kind_of_model", *files]))
 """
 
 

@@ -189,7 +189,7 @@ def test_the_program_of_an_imported_model_numbers_subwords_by_its_list(
     for line in (f"{TAG} {LINES[4]}", f">> {LINES[4]}", f">>deu<< {LINES[4]}", f">>{LINES[4]}<< a"):
         names["translate"](line)
         given, _ = names[model].calls[-1]
-        cut = given[0][0] if to == "ctranslate2" else [names["read"][i] for i in given[1]["source"][0][:-1]]
+        cut = given[0][0] if to == "ctranslate2" else [names["read"][i] for i in given[1]["input_ids"][0][:-1]]
         expected = source.pieces(source.encode([line])[0])
         assert [piece if piece in source.listed else "<unk>" for piece in cut] == expected
     line = f"{TAG} {LINES[4]}"

@@ -16,7 +16,7 @@ import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError
-from dragoman.interop import web
+from dragoman.interop import onnx, web
 from dragoman.interop.parity import Sample, prove
 from dragoman.text.batches import pad_right
 from tests.small_models import LINES, TARGETS, small_model
@@ -42,8 +42,8 @@ def test_the_graphs_compute_the_logits_and_the_attention_of_the_model(settings: 
     with torch.no_grad():
         expected = model(source, target, maps)
         mask = (source != PAD).long()
-        memory = web.EncoderGraph(model)(source, mask)
-        decoder, past = web.DecoderGraph(model), [torch.zeros(3, 4, 0, 8)] * (2 * len(model.decoder.layers))
+        memory = onnx.EncoderGraph(model)(source, mask)
+        decoder, past = onnx.DecoderGraph(model), [torch.zeros(3, 4, 0, 8)] * (2 * len(model.decoder.layers))
         steps = []
         for place in range(target.size(1)):
             logits, weights, *past = decoder(mask, target[:, place : place + 1], memory, *past)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dragoman.model.masks import causal_mask, own_position_mask, padding_mask
+from dragoman.model.masks import causal_mask, padding_mask
 
 
 def test_every_pad_symbol_is_hidden_and_nothing_else() -> None:
@@ -25,12 +25,3 @@ def test_a_query_sees_itself_and_all_before_it_and_nothing_after(length: int, of
         for key in range(offset + length):
             assert mask[query, key].item() == (key <= offset + query)
     assert mask.shape == (length, offset + length)
-
-
-@pytest.mark.parametrize("width", [1, 2, 5])
-def test_of_one_position_each_hypothesis_sees_what_it_wrote_itself(width: int) -> None:
-    mask = own_position_mask(width)
-    assert (mask.dtype, mask.shape) == (torch.bool, (1, 1, width, width))
-    for query in range(width):
-        for key in range(width):
-            assert mask[0, 0, query, key].item() == (query == key)

@@ -15,7 +15,6 @@ from dragoman.cli.main import main
 from dragoman.inference import conversion
 from dragoman.inference.translator import Translator
 from dragoman.interop import web
-from tests.processors import needs_exact_int8
 from tests.small_models import LINES
 
 from .exports import NEEDED, arguments, export
@@ -35,7 +34,6 @@ def test_an_export_proves_itself(to: str, model: Path, capsys: pytest.CaptureFix
     assert not [path for path in model.parent.iterdir() if path.name.startswith(".")]
 
 
-@needs_exact_int8
 def test_an_argos_package_is_one_file(model: Path) -> None:
     pytest.importorskip("babel", reason="needs babel")
     out = export(model, "argos", "--quantization", "int8", "--package-version", "2.1")
@@ -95,7 +93,6 @@ def test_a_failed_proof_is_a_failed_export(
     assert sorted(path.name for path in model.parent.iterdir()) == ["model", "valid.en", "valid.ne"]
 
 
-@needs_exact_int8
 def test_a_fault_in_a_quantized_export_shows_in_float32(
     model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
