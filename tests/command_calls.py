@@ -1,7 +1,5 @@
 """Running the command line, in this process or in one of its own, and a very small run to try it on."""
 
-from __future__ import annotations
-
 import io
 import random
 import subprocess

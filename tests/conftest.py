@@ -3,8 +3,6 @@
 `make fuzz` loads the profile "explore" instead and names the seed.
 """
 
-from __future__ import annotations
-
 import os
 
 import torch

@@ -1,7 +1,5 @@
 """Evaluations as `evaluate --json` writes them, of systems that leave words out."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A server on this machine for the tests of downloads, which can be told to fail."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Folders like OPUS-MT's, as `transformers` saves them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A small trained model, and a run that stands in its middle: what the fuzz and fault tests damage."""
 
-from __future__ import annotations
-
 import functools
 import shutil
 import tempfile

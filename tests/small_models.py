@@ -1,7 +1,5 @@
 """Small models of every kind that have learnt a few dozen sentences by heart, so that their translations end."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The house rules, checked on the source itself."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

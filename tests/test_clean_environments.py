@@ -1,7 +1,5 @@
 """Exports run where there is no Dragoman: in environments with nothing but the libraries that they are for."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

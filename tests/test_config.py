@@ -1,7 +1,5 @@
 """Settings and presets: the defaults are the paper's, and what is impossible is refused by name."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The whole path on real sentences: learn them by heart, save, load, translate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an exported folder says about itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

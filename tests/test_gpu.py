@@ -4,8 +4,6 @@ With DRAGOMAN_GPU=cuda in the environment these tests use a GPU. Otherwise tests
 notices every tensor that stayed on the CPU.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The device that stands in for a GPU notices what a GPU would refuse, and keeps what belongs together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What the version before wrote still loads, translates, scores, continues and compares as it did there."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

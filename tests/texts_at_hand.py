@@ -1,7 +1,5 @@
 """Real texts, where this machine has them, and the phrasebook, read once."""
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The speed benchmark's own parts: what it compares must be the same work, and who fails must not stop the others."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results of recipes: seeds that ran on different machines come together, runs of different systems do not."""
 
-from __future__ import annotations
-
 import copy
 import statistics
 import sys

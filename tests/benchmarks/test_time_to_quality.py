@@ -1,7 +1,5 @@
 """Time to quality: the peers get Dragoman's own run, go on after a kill as if nothing was; no table flatters."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

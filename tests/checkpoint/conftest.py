@@ -1,7 +1,5 @@
 """A saved model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

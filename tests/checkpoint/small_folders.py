@@ -1,7 +1,5 @@
 """Models of a few hundred weights, in folders."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

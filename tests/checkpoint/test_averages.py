@@ -1,7 +1,5 @@
 """The mean of checkpoints, and where it may be written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The model folder: what was saved is loaded again, and a failure while saving loses nothing."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged models are named and never half loaded."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

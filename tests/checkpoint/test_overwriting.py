@@ -1,7 +1,5 @@
 """Writing a result replaces files of an earlier result of the same kind, and nothing else."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models for the tests of the verbs, which leave the folder they are called in and signals as they were."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 from collections.abc import Iterator

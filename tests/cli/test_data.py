@@ -1,7 +1,5 @@
 """check, as a user calls it; download and split are tested with the datasets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

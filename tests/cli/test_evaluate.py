@@ -1,7 +1,5 @@
 """evaluate, score and average; and what verbs say about models, devices and texts that they can't use."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """inspect and figures, as a user calls them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Help, exit codes, streams and signals: what all verbs have in common."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """From words and settings files to the config of a verb, or to one sentence about what is wrong."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Recipes: what is one, and from the text to a table of scores, once and again."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Training from the command line: what it leaves, how it stops and resumes."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """translate: lines in, translations out, whatever comes in and whoever reads."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

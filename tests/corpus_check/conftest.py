@@ -1,7 +1,5 @@
 """Clean text to plant faults in."""
 
-from __future__ import annotations
-
 import pytest
 
 from dragoman.corpus_check.blocks import Side

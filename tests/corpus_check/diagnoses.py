@@ -1,7 +1,5 @@
 """Text for the doctor to look at, and what it says in a form to compare."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Characters: what should not be in text is found in its place, and what a script needs is not."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

@@ -1,7 +1,5 @@
 """The corpus doctor: every planted fault is found in its place and nothing else; clean text is left in peace."""
 
-from __future__ import annotations
-
 import os
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """Duplicates: equal and nearly equal pairs have equal hashes, and are found as by a plain search."""
 
-from __future__ import annotations
-
 import string
 import unicodedata
 

@@ -1,7 +1,5 @@
 """What the doctor says of files: their lengths, bytes, rows and forms."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """The table of issues is sound; a tally becomes findings, and a report that fits its terminal and hides nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields

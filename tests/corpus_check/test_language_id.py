@@ -1,7 +1,5 @@
 """Languages: learned from the corpus itself or known to py3langid, and never judged where nothing is known."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

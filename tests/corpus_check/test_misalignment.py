@@ -1,7 +1,5 @@
 """Slips: found to the line where lengths allow it, and never where they say nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

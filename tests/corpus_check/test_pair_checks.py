@@ -1,7 +1,5 @@
 """Looking at single pairs: copies, lengths, scripts and languages, judged by what is usual."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from copy import copy
 

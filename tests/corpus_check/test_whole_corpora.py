@@ -1,7 +1,5 @@
 """What whole corpora show: languages, scripts, the place where two files go apart; and in how few readings."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Downloading by name: from a server on this machine, into files that training reads."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """One text becomes three, and no sentence is in two of them."""
 
-from __future__ import annotations
-
 import shlex
 import unicodedata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands and programs of a page, and a shell to run them in."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The page about the design names every package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,7 +1,5 @@
 """The documentation: what is generated from the code, its commands and programs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

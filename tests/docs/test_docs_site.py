@@ -1,7 +1,5 @@
 """The site: every link leads somewhere, nothing comes from elsewhere, everything is rendered."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The exercises can be solved in more than one style, and their checks recognise mistakes planted in each."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

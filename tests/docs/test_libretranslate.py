@@ -1,7 +1,5 @@
 """The commands that lead from a model to Argos Translate and LibreTranslate, as the page prints them."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The notebook shows what its code did, and does what it says when it is run from top to bottom."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import os

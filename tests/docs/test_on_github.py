@@ -1,7 +1,5 @@
 """Every page reads right on GitHub, which renders Markdown without a build."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

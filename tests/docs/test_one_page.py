@@ -1,7 +1,5 @@
 """The Transformer on one page computes what Dragoman's modules compute, and learns its task."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What the README says is true: its commands work as they stand, its links lead somewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The pages that teach: what they tell the reader to type works, and prints what they say it prints."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Evaluations that can be quoted: what they say about themselves, and how they are compared."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Scores: exactly sacreBLEU's, with signatures that say how they were computed."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import random

@@ -1,7 +1,5 @@
 """What a reader can read: nothing cut off, nothing too small, nothing written over."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a picture shows, read from its artists."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection, QuadMesh

@@ -3,8 +3,6 @@
 Each takes hypothesis's `draw` and an empty folder, and says how it ended.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator

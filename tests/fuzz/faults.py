@@ -1,7 +1,5 @@
 """Disks that fill up, files that break: what happens to those who save things."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

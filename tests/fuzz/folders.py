@@ -1,7 +1,5 @@
 """Damaged model folders, checkpoints and runs."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -3,8 +3,6 @@
 Anything but a clear refusal or a correct result is an AssertionError.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Damaged settings: YAML files and command lines."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import math

@@ -3,8 +3,6 @@
 Here at moments chosen once; `benchmarks/fuzz.py` tries every moment.
 """
 
-from __future__ import annotations
-
 import builtins
 import errno
 import io

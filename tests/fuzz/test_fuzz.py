@@ -1,7 +1,5 @@
 """Thousands of damaged texts, settings and folders in short; benchmarks/fuzz.py is the long version."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.fuzz.cases import KINDS, explore, prepared

@@ -1,7 +1,5 @@
 """Damaged texts: `check`, `train`, `translate`, `score` and `evaluate` on them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

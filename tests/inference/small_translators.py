@@ -1,7 +1,5 @@
 """Untrained translators of a few words, and lines for them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Batches: results in order, within the budget, and smaller where memory runs out."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

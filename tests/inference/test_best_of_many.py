@@ -1,7 +1,5 @@
 """The best continuations of a step are those that a sort of all of them finds, also within a search."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """What a search remembers against Transformer.decode of whole prefixes, which has no cache that could be wrong."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

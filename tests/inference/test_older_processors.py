@@ -1,7 +1,5 @@
 """Processors without bf16 units: the same results there, imitated on this one by a process that may not use them."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

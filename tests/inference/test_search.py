@@ -1,7 +1,5 @@
 """The search against brute force and against sums done by hand; no model is needed for that."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Lines of several sentences, and long ones: translated in parts, cut off or refused."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

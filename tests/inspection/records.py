@@ -1,7 +1,5 @@
 """An inspection of a translation that never was, with random attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The inspection page in a real browser: it shows what the model computed, whatever it is given."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

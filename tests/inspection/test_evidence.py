@@ -1,7 +1,5 @@
 """An inspection shows what the model computes and what the search looked into, whatever was translated and how."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

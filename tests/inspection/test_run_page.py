@@ -1,7 +1,5 @@
 """The page of a training run: a function of what is in the run's folder, safe to open, and right about it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Static sites in a browser: to write, to serve and to visit them, and to call their back end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

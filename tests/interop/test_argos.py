@@ -1,7 +1,5 @@
 """Packages as Argos Translate installs them."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Cards of exports: hubs read their front matter, and their programs run and keep what the model promises."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

@@ -1,7 +1,5 @@
 """CTranslate2: every kind of model answers there as it does here."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hugging Face: transformers computes, cuts and searches as Dragoman does."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Import of Marian folders: they translate here as they do with transformers, and what cannot be imported says why."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

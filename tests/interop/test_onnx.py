@@ -1,7 +1,5 @@
 """ONNX: the graphs answer as the model does. PyTorch takes about ten seconds to export a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

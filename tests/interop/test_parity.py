@@ -1,7 +1,5 @@
 """The proof: its sentences; it passes when both sides agree, and any disagreement that no tie explains fails it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

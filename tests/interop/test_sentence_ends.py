@@ -1,7 +1,5 @@
 """The splitter of an Argos package, run as Argos runs it: by MiniSBD."""
 
-from __future__ import annotations
-
 import pytest
 
 from dragoman.interop.sentence_ends import build_splitter, known_abbreviations

@@ -1,7 +1,5 @@
 """tokenizer.json: the tokenizers library cuts and joins text as SentencePiece does."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -3,8 +3,6 @@
 PyTorch takes about ten seconds to export a model; test_web_browser.py runs a site in a real browser.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

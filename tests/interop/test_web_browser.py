@@ -1,7 +1,5 @@
 """The static site in a real browser that reaches nothing but the site: it translates as Dragoman does, also offline."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Out-of-memory errors are told from others; freed memory is kept, and given back."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

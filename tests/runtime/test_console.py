@@ -1,7 +1,5 @@
 """Messages on stderr: how they are wrapped, and how often progress is reported."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

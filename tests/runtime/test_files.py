@@ -1,7 +1,5 @@
 """Writing files: the earlier file survives any failure, and files are always whole."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Translators that take no time or as long as a test wants, and the server in this process."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

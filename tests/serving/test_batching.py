@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """The translator's page in a real browser, before a server that has no model but keeps to the API."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

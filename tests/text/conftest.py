@@ -1,7 +1,5 @@
 """A run whose text can be prepared."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A text small enough to be looked at pair by pair, and cleaning that leaves out what it is told."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

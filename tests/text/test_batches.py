@@ -1,7 +1,5 @@
 """Batches: everything once, within the budget, in an order that only seed and epoch decide."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What cleaning leaves out of the text of a run, and what people are told of the check."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace

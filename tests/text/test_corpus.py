@@ -1,7 +1,5 @@
 """Every format gives the same pairs, and what is wrong is named with its place, whether reading stops or goes on."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The token store: what goes in comes out, or there is no store at all."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path

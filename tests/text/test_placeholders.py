@@ -1,7 +1,5 @@
 """Placeholders: found where people write them, put back letter by letter, and planted where both sides agree."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

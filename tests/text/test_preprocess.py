@@ -1,7 +1,5 @@
 """Preparing the text of a run: made once, made again when something changes, never half, never another unnoticed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Subwords: what is written comes back, nothing is unknown, and what cannot be learnt is said in one sentence."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

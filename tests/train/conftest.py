@@ -1,7 +1,5 @@
 """A text, a way to train on it in this process, and a model that has learned something."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

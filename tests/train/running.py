@@ -1,7 +1,5 @@
 """Short runs of training, in this process or in others, and what they leave."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

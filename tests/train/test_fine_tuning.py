@@ -1,7 +1,5 @@
 """Training that begins with a model (--from)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

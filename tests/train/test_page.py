@@ -1,7 +1,5 @@
 """A training run keeps its page up to date, and is none the worse for one that can't be written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Several processes, short memory, and kills: the same model comes out."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The verb `train`: its settings, one run in a folder, what it says at the end, text that changes."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path

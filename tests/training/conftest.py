@@ -1,7 +1,5 @@
 """A text to learn, and signals that stay as they were."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stopping a run at a step of one's choice, and comparing it with one that was not stopped."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

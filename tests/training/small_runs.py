@@ -1,7 +1,5 @@
 """Runs on text small enough to learn by heart, for the tests of training."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

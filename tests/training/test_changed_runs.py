@@ -1,7 +1,5 @@
 """A run that is called again with other settings, another text or another model."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which batches make each step: together the processes do what one alone does, and each epoch everything once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """What is said, when, and above all when nothing is said: on planted courses, recorded runs and small real ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

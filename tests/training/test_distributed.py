@@ -1,7 +1,5 @@
 """Processes that agree: real ones, started as torchrun starts them."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """What a run will need: pieces that fit in memory, and an estimate of its time that is true of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

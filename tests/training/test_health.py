@@ -1,7 +1,5 @@
 """Every number against a text in which it can be counted by hand."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

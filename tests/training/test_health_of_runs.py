@@ -1,7 +1,5 @@
 """What small real runs report: a healthy one nothing, one on misaligned text the cause."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The records of a run: JSON lines, and a resumed run forgets what it does again."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Adam and the learning-rate schedules."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -5,8 +5,6 @@ learned. That the model itself is right is shown in tests/model. With ReLU, whic
 differs in the last digit may after some steps of Adam differ in the fourth; so the comparison is made with GELU.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run that was stopped goes on as if it had not been, and as the run it was."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The state of a run: whatever breaks, a whole one is found, and nothing in it is ever executed."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -1,7 +1,5 @@
 """One step: its gradient is the same whatever computes it, and whatever goes wrong on the way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

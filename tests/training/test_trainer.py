@@ -1,7 +1,5 @@
 """The loop, on text small enough to learn by heart."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

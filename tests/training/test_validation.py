@@ -1,7 +1,5 @@
 """What a run learns about itself: numbers that padding, batches and processes don't change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import cast
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """A model with a text to prove its exports on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Exports of a small model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

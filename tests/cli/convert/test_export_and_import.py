@@ -1,7 +1,5 @@
 """The verbs export and import: what they write, what they prove, and what the result is good for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zipfile

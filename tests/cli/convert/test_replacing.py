@@ -1,7 +1,5 @@
 """What stands at the place of an export: what is replaced, what never is, and what a failure leaves."""
 
-from __future__ import annotations
-
 import errno
 import json
 import signal
