@@ -46,11 +46,11 @@ def run_the_card(python: Path, folder: Path, line: str, before: str = "") -> str
     return done.stdout
 
 
-def exported(folder: Path, to: str, joint: bool = True) -> Path:
+def exported(folder: Path, to: str, joint: bool = True, quantization: str = "float32") -> Path:
     small_model(joint).save(folder / "model")
-    out = folder / to
-    assert main(["export", str(folder / "model"), "--to", to, "--out", str(out), "--sentences", "3"]) == 0
-    return out
+    words = ["--to", to, "--out", str(folder / to), "--sentences", "3", "--quantization", quantization]
+    assert main(["export", str(folder / "model"), *words]) == 0
+    return folder / to
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
 def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:
     python = environment(tmp_path / "env", "argostranslate>=1.10")
     for joint in (True, False):
-        out = exported(tmp_path / f"joint-{joint}", "argos", joint)
+        out = exported(tmp_path / f"joint-{joint}", "argos", joint, "int8")
         (expected,) = Translator(small_model(joint)).translate(LINES[6:7])
         assert run_the_card(python, out, LINES[6], ALONE).strip() == expected.text
         sentences = ["The dog sees it.", "A bird sings!"]
