@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import select
 import signal
 import statistics
 import subprocess
@@ -53,6 +54,9 @@ class Client:
         """Status (0: no answer) and seconds of one request."""
         source, target = self._languages
         body = json.dumps({"q": texts if len(texts) > 1 else texts[0], "source": source, "target": target})
+        opened = self._connection.sock
+        if opened and select.select([opened], [], [], 0)[0]:  # closed by the server while it was idle
+            self._connection.close()
         start = time.perf_counter()
         try:
             self._connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
