@@ -20,21 +20,24 @@ def serving_tables(record: Record) -> str:
     if "soak" in result:
         soak = result["soak"]
         before, after = soak["memory_mib"]
-        failed = sum(soak["others"].values())
         lines += [
             f"{soak['minutes']:g} minutes with {soak['rate']:.0f} requests a second, 80 % of what 16 clients got: "
-            f"{failed or 'no'} requests failed; p50 {soak['p50']:.0f}, p99 {soak['p99']:.0f} ms; memory "
-            f"{before:,.0f} MiB before, {after:,.0f} after.",
+            f"p50 {soak['p50']:.0f}, p99 {soak['p99']:.0f} ms, {unanswered(soak)}; memory {before:,.0f} MiB before, "
+            f"{after:,.0f} after.",
             "",
         ]
-    refused = overload["others"].get("503", 0)
-    failed = sum(overload["others"].values()) - refused
     lines.append(
-        f"With {overload['rate']:.0f} requests a second, three times the capacity: {overload['per_second']:.0f} a "
-        f"second answered (p50 {overload['p50']:.0f}, p99 {overload['p99']:.0f} ms), {refused:,} refused with 503, "
-        f"{failed or 'none'} failed."
+        f"With {overload['rate']:,.0f} requests a second, three times the capacity: {overload['per_second']:.0f} a "
+        f"second answered (p50 {overload['p50']:.0f}, p99 {overload['p99']:,.0f} ms), {unanswered(overload)}."
     )
     return "\n".join(lines)
+
+
+def unanswered(found: Record) -> str:
+    """Return how many requests were refused, and how many failed."""
+    refused = found["others"].get("503", 0)
+    failed = sum(found["others"].values()) - refused
+    return f"{refused:,} refused with 503, {failed or 'none'} failed"
 
 
 def comparison(record: Record) -> str:
