@@ -19,11 +19,12 @@ def serving_tables(record: Record) -> str:
     overload, lines = result["overload"], [comparison(record), ""]
     if "soak" in result:
         soak = result["soak"]
-        before, after = soak["memory_mib"]
+        capacity, memory = result["capacity"], ", ".join(f"{mib:,.0f}" for mib in soak["memory_mib"])
         lines += [
-            f"{soak['minutes']:g} minutes with {soak['rate']:.0f} requests a second, 80 % of what 16 clients got: "
-            f"p50 {soak['p50']:.0f}, p99 {soak['p99']:.0f} ms, {unanswered(soak)}; memory {before:,.0f} MiB before, "
-            f"{after:,.0f} after.",
+            f"Capacity: 16 clients got {capacity['slowest']:.0f} requests a second in the slowest ten seconds of two "
+            f"minutes, {capacity['median']:.0f} in the median. {soak['minutes']:g} minutes with {soak['rate']:.0f} a "
+            f"second, 80 % of that: p50 {soak['p50']:.0f}, p95 {soak['p95']:.0f}, p99 {soak['p99']:.0f} ms, "
+            f"{unanswered(soak)}. Memory before and after each sixth of the time: {memory} MiB.",
             "",
         ]
     lines.append(
@@ -37,7 +38,7 @@ def unanswered(found: Record) -> str:
     """Return how many requests were refused, and how many failed."""
     refused = found["others"].get("503", 0)
     failed = sum(found["others"].values()) - refused
-    return f"{refused:,} refused with 503, {failed or 'none'} failed"
+    return f"{f'{refused:,}' if refused else 'none'} refused with 503, {failed or 'none'} failed"
 
 
 def comparison(record: Record) -> str:
