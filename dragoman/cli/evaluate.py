@@ -6,12 +6,11 @@ from pathlib import Path
 
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.parsing import read_yaml
-from dragoman.cli.translate import line_counter, naming, say_lost
+from dragoman.cli.translate import line_counter, load, naming, say_lost
 from dragoman.config import DragomanError
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.folder import REPORT_FILE, RUN_FILE, files_of_model
-from dragoman.inference.translator import Translator
 from dragoman.inspection.run import Run
 from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
@@ -21,7 +20,7 @@ from dragoman.text.corpus import locate, read_pairs
 
 def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores; returns the exit code."""
-    translator = Translator.load(config.folder, config.device, config.engine, config.precision, config.workers)
+    translator = load(config, config.folder)
     direction = translator.direction
     corpora = [locate(text, direction.source, direction.target) for text in config.test]
     read = [*(path for corpus in corpora for path in corpus.paths), *files_of_model(Path(config.folder))]

@@ -22,6 +22,7 @@ VERBS = {
     "check": Verb(options.CheckConfig, "dragoman.cli.data", ()),
     "train": Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size")),
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),
+    "augment": Verb(options.AugmentConfig, "dragoman.cli.augment", hidden=("n_best",)),
     "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.evaluate", hidden=("n_best",)),
     "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
     "score": Verb(options.ScoreConfig, "dragoman.cli.translate"),
@@ -29,10 +30,13 @@ VERBS = {
         options.InspectConfig,
         "dragoman.cli.inspect",
         ("folder", "sentence"),
-        ("n_best", "batch_tokens", "engine", "workers"),
+        ("n_best", "batch_tokens", "engine", "workers", "ensemble"),
     ),
     "serve": Verb(
-        options.ServeConfig, "dragoman.cli.serve", ("folder",), ("n_best", "min_length", "batch_tokens", "sentences")
+        options.ServeConfig,
+        "dragoman.cli.serve",
+        ("folder",),
+        ("n_best", "min_length", "batch_tokens", "sentences", "ensemble"),
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),

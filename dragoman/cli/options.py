@@ -23,6 +23,9 @@ class TranslatorConfig(SearchConfig):
     """auto takes CTranslate2 on a CPU, except with bf16; it needs a copy of the model, made once in its folder."""
     workers: NotNegative = 0
     """Batches that CTranslate2 computes at the same time, at most one per core; 0: one per core."""
+    ensemble: list[str] = field(default_factory=list)
+    """Further model folders, such as other seeds, whose probabilities are averaged; they need the same subwords. Uses
+    PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +44,25 @@ class TranslateConfig(TranslatorConfig):
     auto, which needs no value: words, or subwords for languages written without spaces."""
     alignment_layer: int = 0
     """Decoder layer for alignments, from 1; 0: the last but one of six or more, else the last."""
+    prefix: str = ""
+    """File of forced beginnings: each translation starts with its line of the file; empty lines force nothing. Uses
+    PyTorch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig(TranslatorConfig):
+    """Make training pairs from text in one language, by back-translation. The same command resumes it."""
+
+    folder: str
+    """Model folder that translates the text; for back-translation, one of the reverse direction."""
+    text: list[str]
+    """Text in the model's source language, one sentence per line; also .gz."""
+    out: str
+    """Prefix of the files to write: OUT.en, OUT.fr, and OUT.json with what they were made from."""
+    tag: str = "<BT>"
+    """First word of each source line, which tells synthetic text from human text (Caswell et al., 2019)."""
+    forward: bool = False
+    """Make the translations targets, not sources, for a model of the same direction (self-training, distillation)."""
 
 
 @dataclass(frozen=True, kw_only=True)

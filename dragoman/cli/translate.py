@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dragoman.cli.options import ScoreConfig, TranslateConfig
+from dragoman.cli.options import ScoreConfig, TranslateConfig, TranslatorConfig
 from dragoman.config import DragomanError
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
@@ -29,7 +29,7 @@ def translate(config: TranslateConfig) -> int:
     if config.file != "-" and not Path(config.file).exists():
         cure = f"to translate a sentence: echo '…' | {command('translate', config.folder)}"
         raise DragomanError(f"{config.file}: no such file; {cure}")
-    translator = Translator.load(config.folder, config.device, config.engine, config.precision, config.workers)
+    translator = load(config, config.folder)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
@@ -37,10 +37,13 @@ def translate(config: TranslateConfig) -> int:
     watched = config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty()
     report = NowAndThen(say) if watched else lambda line: None
     name = "stdin" if config.file == "-" else config.file
-    done = 0
+    done, beginnings = 0, read_lines(Path(config.prefix)) if config.prefix else iter(())
     for lines in _incoming(config.file):
+        begin = list(islice(beginnings, len(lines)))
+        if config.prefix and len(begin) < len(lines):
+            raise DragomanError(f"{config.prefix}: ends at line {done + len(begin):,}, before {name}")
         with naming(name):
-            translations = translator.translate(lines, config, line_counter(report, done), done + 1)
+            translations = translator.translate(lines, config, line_counter(report, done), done + 1, begin)
         say_lost(name, translations, done + 1)
         say_unknown(name, translator, lines, done + 1)
         candidates = [translation.candidates for translation in translations]
@@ -49,6 +52,12 @@ def translate(config: TranslateConfig) -> int:
             done = number
         sys.stdout.flush()
     return 0
+
+
+def load(config: TranslatorConfig, folder: str) -> Translator:
+    """The translator that a verb's options ask for."""
+    options = (config.device, config.engine, config.precision, config.workers, config.ensemble)
+    return Translator.load(folder, *options)
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:

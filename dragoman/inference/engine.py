@@ -3,7 +3,8 @@
 Shapes: B sentences, W beam width, N = B * W hypotheses, T target length, V vocabulary.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -46,18 +47,42 @@ class DecoderState:
             self.source_mask = self.source_mask.index_select(0, hypotheses)
 
 
+class EnsembleState:
+    """The states of several models, whose probabilities are averaged."""
+
+    def __init__(self, states: Sequence[DecoderState]) -> None:
+        self._states = states
+
+    def step(self, last: Tensor) -> Tensor:
+        """Logarithm of the mean probability (N, V) of the next token after last, ids (N)."""
+        log_probs = torch.stack([state.step(last).float().log_softmax(dim=1) for state in self._states])
+        return log_probs.logsumexp(dim=0) - math.log(len(self._states))
+
+    def select(self, hypotheses: Tensor, sentences: Tensor | None) -> None:
+        """As SearchState.select."""
+        for state in self._states:
+            state.select(hypotheses, sentences)
+
+
 class Engine:
     """A PyTorch model that searches, and that reads given translations."""
 
-    def __init__(self, model: Transformer, device: torch.device | str, autocast: bool) -> None:
-        """Move a model to the device; autocast computes its products in bf16."""
+    def __init__(
+        self, model: Transformer, device: torch.device | str, autocast: bool, ensemble: Sequence[Transformer] = ()
+    ) -> None:
+        """Move models to the device; autocast computes their products in bf16.
+
+        A search averages the model's probabilities and those of the ensemble, which has the same subwords.
+        """
         self.model, self.config, self.device, self.autocast = model, model.config, torch.device(device), autocast
         model.to(self.device)
+        self._ensemble = [other.to(self.device).eval() for other in ensemble]
 
     @property
     def computing(self) -> str:
         """Library, precision and device, for people: scores depend on them a little."""
-        return f"torch {torch.__version__}, {'bf16' if self.autocast else 'fp32'} on {self.device.type}"
+        models = f", {1 + len(self._ensemble)} models" if self._ensemble else ""
+        return f"torch {torch.__version__}, {'bf16' if self.autocast else 'fp32'} on {self.device.type}{models}"
 
     @torch.inference_mode()
     def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
@@ -67,7 +92,8 @@ class Engine:
         """
         limits = length_limits(sources, config, self.config.max_length)
         with self._evaluating():
-            start = DecoderState(self.model, self._padded(sources))
+            states = [DecoderState(model, self._padded(sources)) for model in (self.model, *self._ensemble)]
+            start = EnsembleState(states) if self._ensemble else states[0]
             found = search(_step, start, limits, config, [*more_rules, *rules_of(config)], self.device)
         if not all(found):
             raise DragomanError("the model computes NaN: its weights are damaged or too large; take another checkpoint")
@@ -121,6 +147,6 @@ class Engine:
 
 
 def _step(last: Tensor, state: SearchState) -> tuple[Tensor, Tensor]:
-    assert isinstance(state, DecoderState)
+    assert isinstance(state, DecoderState | EnsembleState)
     logits = state.step(last)
     return logits, log_sums(logits)

@@ -76,6 +76,34 @@ class Once:
         return logits
 
 
+@dataclass(frozen=True)
+class Begin:
+    """Start each translation with a given text, which may end inside a word, in any subwords that spell it."""
+
+    written: Sequence[str]
+    """What each subword writes (SubwordModel.written)."""
+    beginnings: Sequence[str]
+    """The text for each sentence, spelt in the same way; empty where nothing is forced."""
+
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
+        if tokens.size(1) > max(map(len, self.beginnings)):
+            return logits
+        width, fitting = len(logits) // len(sentences), dict[str, list[int]]()
+        for row, ids in enumerate(tokens.tolist()):
+            rest = self.beginnings[sentences[row // width]][sum(len(self.written[i]) for i in ids) :]
+            if rest:
+                if rest not in fitting:
+                    fitting[rest] = [i for i, text in enumerate(self.written) if text and _fits(text, rest)]
+                kept = logits[row, fitting[rest]]
+                logits[row] = -float("inf")
+                logits[row, fitting[rest]] = kept
+        return logits
+
+
+def _fits(text: str, rest: str) -> bool:
+    return text.startswith(rest) or rest.startswith(text)
+
+
 def rules_of(config: SearchConfig) -> list[Rule]:
     """The rules that a search follows, in order."""
     return [NEVER_WRITTEN, MinLength(config.min_length)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import ctranslate2
 
-from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig, require
+from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig, require
 from dragoman.folder import (
     CONVERTED,
     LONGEST_FACT,
@@ -56,9 +56,22 @@ def _late(module: str) -> Any:
 class Translator:
     """A model folder at work: `Translator.load("models/en-de").translate(["Hello world"])[0].text`."""
 
-    def __init__(self, folder: "ModelFolder", device: object = "cpu", autocast: bool = False) -> None:
-        """Put a loaded model to work in PyTorch, on this device; autocast computes matrix products in bf16."""
-        engine = _late("inference.engine").Engine(folder.model, device, autocast)
+    def __init__(
+        self,
+        folder: "ModelFolder",
+        device: object = "cpu",
+        autocast: bool = False,
+        ensemble: "Sequence[ModelFolder]" = (),
+    ) -> None:
+        """Put a loaded model to work in PyTorch, on this device; autocast computes matrix products in bf16.
+
+        The probabilities of the ensemble, which are further models with the same subwords, are averaged with its own.
+        """
+        for other in ensemble:
+            is_alike = other.vocabulary.files() == folder.vocabulary.files()
+            is_alike = is_alike and other.model.config.max_length == folder.model.config.max_length
+            require(is_alike, "the models of an ensemble need the same subwords and max_length: train all on one text")
+        engine = _late("inference.engine").Engine(folder.model, device, autocast, [one.model for one in ensemble])
         self._set_up(engine, folder.vocabulary, folder.direction)
 
     def _set_up(
@@ -82,6 +95,7 @@ class Translator:
         engine: EngineName = "auto",
         precision: Precision = "auto",
         workers: int = 0,
+        ensemble: Sequence[Path | str] = (),
     ) -> "Translator":
         """Load a model folder, or one that was exported for CTranslate2; the defaults are those of `translate`.
 
@@ -94,6 +108,7 @@ class Translator:
                 exported model keeps its own. With int8 and bf16, one or two lines in a hundred depend on what is
                 translated beside them.
             workers: batches that CTranslate2 computes at the same time on a CPU; 0: as many as there are cores.
+            ensemble: further model folders, whose probabilities are averaged with the first one's, in PyTorch.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")
         require(precision in get_args(Precision), f"precision must be auto, fp32 or bf16, not {precision!r}")
@@ -106,14 +121,16 @@ class Translator:
         if is_exported and engine == "torch":
             raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")
         writable = (folder / CONVERTED).is_dir() or os.access(folder, os.W_OK)
-        suits = name == "cpu" and precision != "bf16" and writable
+        suits = name == "cpu" and precision != "bf16" and writable and not ensemble
+        require(not ensemble or not (is_exported or engine == "ctranslate2"), "CTranslate2 computes no ensembles")
         if is_exported or engine == "ctranslate2" or (engine == "auto" and suits):
             parts = _open_for_ctranslate2(folder, name, precision, workers)
             translator = cls.__new__(cls)
             translator._set_up(*parts)
             return translator
         bf16 = _late("runtime.device").use_bf16(precision, name)
-        return cls(_late("checkpoint").ModelFolder.load(folder), name, bf16)
+        first, *others = (_late("checkpoint").ModelFolder.load(one) for one in (folder, *ensemble))
+        return cls(first, name, bf16, others)
 
     @property
     def torch_engine(self) -> "Engine":
@@ -159,6 +176,7 @@ class Translator:
         config: SearchConfig | None = None,
         progress: Callable[[int], None] = lambda lines: None,
         first_line: int = 1,
+        beginnings: Sequence[str] = (),
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
@@ -168,14 +186,19 @@ class Translator:
         were not.
 
         progress is called with the number of lines finished since the last call; messages count from first_line.
+        beginnings, one for each line, are texts that the translations must start with; "" forces nothing. With them,
+        PyTorch searches and each line is translated as one sentence.
 
         Raises:
-            DragomanError: a character of a line has more subwords than the model takes, or memory runs out.
+            DragomanError: a character of a line has more subwords than the model takes, or memory runs out; or a
+                beginning has a character that the model can't write, or is too long.
         """
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
-        segments = list(self.source.segments(lines, self.longest_source, first_line, config.sentences == "split"))
+        split = config.sentences == "split" and not beginnings
+        segments = list(self.source.segments(lines, self.longest_source, first_line, split))
+        forced = self._beginnings(lines, segments, beginnings, config, first_line) if any(beginnings) else []
         waiting = Counter(segment.line for segment in segments)
 
         def count(batch: list[int]) -> None:
@@ -184,11 +207,17 @@ class Translator:
                 progress(finished)
 
         found = in_batches(
-            lambda batch: self._search([segments[i].ids for i in batch], config),
+            lambda batch: self._search([segments[i].ids for i in batch], config, [forced[i] for i in batch if forced]),
             [len(segment.ids) for segment in segments],
             self.engine.batch_tokens(config),
             count,
         )
+        return self._joined(lines, segments, found, config.n_best)
+
+    def _joined(
+        self, lines: Sequence[str], segments: Sequence[Segment], found: Sequence[list[Hypothesis]], n_best: int
+    ) -> list[Translation]:
+        """The translation of each line from the hypotheses of each segment."""
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, hypotheses in zip(segments, found, strict=True):
@@ -197,10 +226,46 @@ class Translator:
             candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
         spaced = has_spaces(self.direction.target)
-        return [join_translations(of_line, spaced, config.n_best) for of_line in of_lines]
+        return [join_translations(of_line, spaced, n_best) for of_line in of_lines]
 
-    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+    def complete(self, line: str, beginning: str, config: SearchConfig | None = None) -> Translation:
+        """The best translation of a line that starts with this text, which may end inside a word.
+
+        Arguments and errors as for translate.
+        """
+        return self.translate([line], config, beginnings=[beginning])[0]
+
+    def _beginnings(
+        self,
+        lines: Sequence[str],
+        segments: Sequence[Segment],
+        beginnings: Sequence[str],
+        config: SearchConfig,
+        first_line: int,
+    ) -> list[str]:
+        """The text that each segment's translation must start with: only the first segment of a line has one."""
+        numbers = range(first_line, first_line + len(lines))
+        names = [f"beginning {number:,}" for number in numbers]
+        ids = self.target.encode(list(starmap(self.masked_target, zip(lines, beginnings, strict=True))), names)
+        written, found, last = self.vocabulary.target.written(), list[str](), -1
+        for segment in segments:
+            own = ids[segment.line][:-1] if segment.line != last else []
+            last, name = segment.line, names[segment.line]
+            if UNK in own:
+                raise DragomanError(f"{name} has a character that the model can't write")
+            if len(own) > length_limits([segment.ids], config, self.config.max_length)[0]:
+                raise DragomanError(f"{name} has more subwords than a translation of its line may have: {len(own):,}")
+            space = "▁" * beginnings[segment.line][-1:].isspace()
+            found.append("".join(written[i] for i in own) + space if own else "")
+        return found
+
+    def _search(
+        self, sources: list[list[int]], config: SearchConfig, beginnings: Sequence[str] = ()
+    ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
+        if any(beginnings):
+            begin = _late("inference.rules").Begin(self.vocabulary.target.written(), beginnings)
+            return self.torch_engine.search(sources, config, *self.rules(sources, config), begin)
         found = self.engine.search(sources, config)
         if self.vocabulary.has_symbols and (self._torch_engine or self._weights):
             symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)

@@ -91,6 +91,18 @@ class SubwordModel:
         """The subwords with these ids, as SentencePiece writes them ("▁" begins a word)."""
         return [self.listed[int(i)] for i in ids]
 
+    def written(self) -> list[str]:
+        """What each subword writes: a character for each byte and for a placeholder's symbol, ▁ where a word begins."""
+
+        def spell(piece: str) -> str:
+            if piece in SYMBOLS:
+                return chr(256 + SYMBOLS.index(piece))
+            if _SPELT.match(piece):
+                return chr(int(piece[3:5], 16))
+            return "▁".join(part.encode().decode("latin-1") for part in piece.split("▁"))
+
+        return ["" for _ in SPECIALS] + [spell(piece) for piece in self.listed[len(SPECIALS) :]]
+
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of subwords; UNK if there is no such subword."""
         return [self._places.get(piece, UNK) for piece in pieces]

@@ -207,3 +207,21 @@ def test_a_layer_that_is_not_there_is_told_before_anything_is_translated(
     monkeypatch.setattr(Translator, "translate", lambda *arguments: pytest.fail("translated"))
     message = complaint(2, "translate", model, tmp_path / "text", "--alignments", "--alignment-layer", 9)
     assert "the model has 1 decoder layer" in message
+
+
+def test_each_translation_begins_as_the_file_of_prefixes_says(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "prefixes").write_text("le \n\nune ch\n\n\n")
+    lines = run("translate", trained, *SHORT, "--prefix", tmp_path / "prefixes", stdin=INPUT).out.split("\n")
+    assert [line[:2] for line in lines[:3]] == ["le", "", "un"]
+    assert lines[2].startswith("une ch")
+    (tmp_path / "prefixes").write_text("le\n")
+    message = complaint(1, "translate", trained, *SHORT, "--prefix", tmp_path / "prefixes", stdin=INPUT)
+    assert message.endswith("prefixes: ends at line 1, before stdin")
+
+
+def test_a_model_with_itself_as_ensemble_translates_as_it_does_alone(trained: Path) -> None:
+    exact = (*SHORT, "--precision", "fp32")
+    alone, both = (run("translate", trained, *exact, *more, stdin=INPUT) for more in ((), ("--ensemble", trained)))
+    assert alone == both
+    refused = complaint(2, "translate", trained, "--ensemble", trained, "--engine", "ctranslate2")
+    assert "CTranslate2 computes no ensembles" in refused

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dragoman.config import EOS, PAD, DragomanError, ModelConfig, SearchConfig
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.hypotheses import Hypothesis
 from dragoman.inference.rules import NEVER_WRITTEN, MinLength
@@ -167,3 +167,21 @@ def test_a_model_that_computes_no_numbers_is_an_error(value: float) -> None:
                 parameter.fill_(value)
     with pytest.raises(DragomanError, match="NaN"):
         Engine(model, CPU, False).search([[5, EOS], [6, 7, EOS]], SearchConfig(beam=2))
+
+
+@torch.no_grad()
+def test_an_ensemble_takes_the_token_with_the_greatest_mean_probability() -> None:
+    models = [opinionated(), small_model(24), small_model(24)]
+    sources = [[5, 6, 7, EOS], [8, 9, 4, 4, 11, EOS]]
+    found = Engine(models[0], CPU, autocast=False, ensemble=models[1:]).search(sources, SearchConfig(beam=1))
+    for source, (hypothesis,) in zip(sources, found, strict=True):
+        written, log_prob = [BOS], 0.0
+        while written[-1] != EOS:
+            logits = [model(torch.tensor([source]), torch.tensor([written]))[0, -1] for model in models]
+            mean = torch.stack([one.softmax(dim=0) for one in logits]).mean(dim=0)
+            at_limit = len(written) == min(len(source) + SearchConfig().max_length, 23) + 1
+            mean[[PAD, UNK, BOS]] = 0.0
+            written.append(EOS if at_limit else int(mean.argmax()))
+            log_prob += mean[written[-1]].log().item()
+        assert hypothesis.tokens == written[1:-1]
+        assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)

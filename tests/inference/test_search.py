@@ -10,7 +10,7 @@ from torch import Tensor
 
 from dragoman.config import BOS, EOS, SearchConfig
 from dragoman.inference.hypotheses import Hypothesis, length_penalty
-from dragoman.inference.rules import Rule
+from dragoman.inference.rules import Begin, Rule
 from dragoman.inference.search import SearchState, Step, search
 
 A, B, C, D = 4, 5, 6, 7  # the words of the scripted languages
@@ -95,6 +95,19 @@ def test_a_beam_as_wide_as_the_space_finds_what_brute_force_finds(seed: int, alp
         expected = brute_force(script, sentence, max_length, alpha)[:5]
         assert [h.tokens for h in found] == [h.tokens for h in expected]
         assert [h.score for h in found] == pytest.approx([h.score for h in expected], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_a_beginning_it_finds_the_best_of_all_that_begin_so_in_whatever_subwords(seed: int) -> None:
+    script, lengths = random_language(seed), [4, 3, 4, 4]
+    written = [""] * 4 + [" a", " ab", "b", " b"]
+    beginnings = [" ab", "", " a", " abb b"]
+    results = run(script, SearchConfig(beam=400, n_best=5), lengths, (Begin(written, beginnings),))
+    for sentence, (found, beginning) in enumerate(zip(results, beginnings, strict=True)):
+        every = brute_force(script, sentence, lengths[sentence], 0.6)
+        begins = [h for h in every if "".join(written[i] for i in h.tokens).startswith(beginning)]
+        assert [h.tokens for h in found] == [h.tokens for h in begins[:5]]
+        assert [h.log_prob for h in found] == pytest.approx([h.log_prob for h in begins[:5]], abs=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])

@@ -190,3 +190,34 @@ def test_placeholders_of_given_translations_are_those_of_the_source() -> None:
     )
     assert translator.score([(source, target)])[0].log_prob == pytest.approx(expected[0])
     assert inspect(translator, source, translation=target).target == target
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_translation_begins_letter_for_letter_as_it_must(engine: EngineName, tmp_path: Path) -> None:
+    small_model(symbols=True).save(tmp_path)
+    translator, config = Translator.load(tmp_path, "cpu", engine), SearchConfig(beam=2, n_best=2)
+    line = "{x} sees a dog"
+    free = translator.translate([line, LINES[5]], config)
+    for beginning in ("zo", "{x} se", "tac ", "éü", "never ever", free[0].text, ""):
+        for found in translator.complete(line, beginning, config).candidates:
+            assert found.text.startswith(beginning)
+            assert found.lost == []
+    assert translator.complete(LINES[5], free[1].text[:5]).text == free[1].text
+    forced = translator.translate([LINES[5], line, ""], config, beginnings=["", "zo", ""])
+    assert [forced[0].text, forced[2].text] == [free[1].text, ""]
+    assert forced[1].text == translator.complete(line, "zo", config).text
+
+
+def test_a_beginning_longer_than_a_translation_may_be_is_refused() -> None:
+    with pytest.raises(DragomanError, match=r"beginning 2 has more subwords .* 20"):
+        build().translate(LINES[:2], SearchConfig(max_length=2), beginnings=["", "cat dog " * 4])
+
+
+def test_an_ensemble_needs_the_same_subwords(tmp_path: Path) -> None:
+    for name, model in (("one", small_model()), ("other", small_model(joint=False))):
+        model.save(tmp_path / name)
+    with pytest.raises(ConfigError, match="same subwords"):
+        Translator.load(tmp_path / "one", ensemble=[tmp_path / "other"])
+    alone, both = (Translator.load(tmp_path / "one", engine="torch", ensemble=e) for e in ([], [tmp_path / "one"]))
+    assert texts(both.translate(LINES)) == texts(alone.translate(LINES))
+    assert both.engine.computing.endswith(", 2 models")

@@ -1,0 +1,130 @@
+"""What back-translation brings: few pairs of everyday sentences, and many sentences in the target language alone.
+
+    python benchmarks/augmentation.py FRA.TXT WORK [--directions en-fr fr-en] [--seeds 1 2 3] [--pairs 20000]
+                                      [--extra 120000] [--steps 1500 3000] [--preset small] [--batch-tokens 3072]
+                                      [--repeat 3] [--tag "<BT>"]
+
+FRA.TXT is Tatoeba as ManyThings ships it. A model learns from so many random pairs in so many steps; another one learns
+from them (each read --repeat times) and from the extra sentences of the target language, which a model of the other
+direction has translated; a third from all pairs, in the same steps as the second. WORK keeps all models: what was
+stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation.json.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hardware import describe_hardware
+
+RESULTS = Path(__file__).parent / "results" / "augmentation.json"
+TRAIN = (
+    "train --source {source} --target {target} --train {texts} --valid data/valid --test data/test --out {out} "
+    "--preset {preset} --optimizer.batch-tokens {batch_tokens} --text.placeholders 0 --max-steps {steps} "
+    "--optimizer.schedule linear --validation.every 500 --validation.max-lines 500 --seed {seed}"
+)
+AUGMENT = "augment {reverse} --text mono.{target} --out {out}"
+EVALUATE = "evaluate {model} --test data/test --json {model}.json"
+
+
+class Work:
+    """The folder of all models, and the commands that were run in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.commands = folder, list[str]()
+
+    def run(self, command: str, *more: str, made: str = "") -> None:
+        """Run one of Dragoman's verbs, unless what it makes is there."""
+        words = [*command.split(), *more]
+        self.commands.append(" ".join(["dragoman", *words]))
+        if not made or not (self.folder / made).exists():
+            print(self.commands[-1], flush=True)
+            subprocess.run([sys.executable, "-m", "dragoman", *words], check=True, cwd=self.folder)
+
+    def score(self, model: str, **settings: Any) -> dict[str, Any]:
+        """Train and evaluate a model."""
+        self.run(TRAIN.format(out=model, **settings), made=f"{model}.json")
+        self.run(EVALUATE.format(model=model), made=f"{model}.json")
+        found = json.loads((self.folder / f"{model}.json").read_text(encoding="utf-8"))
+        print(model, found["scores"]["bleu"], flush=True)
+        return {name: found["scores"][name] for name in ("bleu", "chrf")}
+
+
+def gather(work: Work, table: Path, pairs: int, extra: int) -> None:
+    """Divide the text: validation and test text, pairs, and sentences of which one side is used."""
+    if not (work.folder / "mono.fr").exists():
+        work.folder.mkdir(parents=True, exist_ok=True)
+        (work.folder / "fra.txt").write_bytes(table.read_bytes())
+        work.run("split fra.txt --source en --target fr --out data", made="data/test.fr")
+        sides = [(work.folder / f"data/train.{language}").read_text(encoding="utf-8").split("\n")[:-1]
+                 for language in ("en", "fr")]  # fmt: skip
+        chosen = random.Random(0).sample(list(zip(*sides, strict=True)), pairs + extra)
+        for side, language in enumerate(("en", "fr")):
+            lines = [f"{pair[side]}\n" for pair in chosen]
+            for name, some in (("few", lines[:pairs]), ("all", lines)):
+                (work.folder / f"{name}.{language}").write_text("".join(some), encoding="utf-8")
+            (work.folder / f"mono.{language}").write_text("".join(lines[pairs:]), encoding="utf-8")
+
+
+def measure(work: Work, source: str, target: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """The scores of all models of one direction and seed."""
+    short, long = options.steps
+    made, way = f"back-{source}-{target}-{seed}{'-untagged' * (not options.tag)}", f"{source}-{target}-{seed}"
+    languages = {"source": source, "target": target, "seed": seed, "preset": options.preset}
+    languages["batch_tokens"] = options.batch_tokens
+    found = {"pairs alone": work.score(f"few-{way}", texts="few", steps=short, **languages)}
+    reverse = f"few-{target}-{source}-{seed}"
+    found["the reverse model"] = work.score(reverse, texts="few", steps=short, source=target, target=source, seed=seed)
+    augmenting = AUGMENT.format(reverse=reverse, target=target, out=made)
+    work.run(augmenting, "--tag", options.tag, made=f"{made}.{source}")
+    texts = " ".join(["few"] * options.repeat + [made])
+    name = f"{made}-model-{options.repeat}"
+    found["with back-translation"] = work.score(name, texts=texts, steps=long, **languages)
+    if not options.no_bound:
+        found["all pairs"] = work.score(f"all-{way}", texts="all", steps=long, **languages)
+    return found
+
+
+def main() -> None:
+    """Train, translate, evaluate, print, store."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("table", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--directions", nargs="+", default=["en-fr", "fr-en"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--pairs", type=int, default=20_000)
+    parser.add_argument("--extra", type=int, default=120_000)
+    parser.add_argument("--steps", nargs=2, type=int, default=[1500, 3000], help="with few pairs, and with all text")
+    parser.add_argument("--preset", default="small")
+    parser.add_argument("--batch-tokens", type=int, default=3072)
+    parser.add_argument("--repeat", type=int, default=3, help="times that the pairs are read beside the extra text")
+    parser.add_argument("--tag", default="<BT>")
+    parser.add_argument("--no-bound", action="store_true", help="leave out the models of all pairs")
+    options = parser.parse_args()
+    work = Work(options.work)
+    gather(work, options.table, options.pairs, options.extra)
+    result: dict[str, Any] = {}
+    for direction in options.directions:
+        for seed in options.seeds:
+            for name, scores in measure(work, *direction.split("-"), seed, options).items():
+                result.setdefault(direction, {}).setdefault(name, {})[str(seed)] = scores
+        for name, by_seed in result[direction].items():
+            bleu = [scores["bleu"] for scores in by_seed.values()]
+            spread = f" ± {statistics.stdev(bleu):.2f}" if len(bleu) > 1 else ""
+            print(f"{direction}, {name}: BLEU {statistics.mean(bleu):.2f}{spread}", flush=True)
+    settings = {name: value for name, value in vars(options).items() if name not in ("table", "work")}
+    content = {
+        "commands": ["python benchmarks/augmentation.py FRA.TXT WORK  # runs:", *dict.fromkeys(work.commands)],
+        "settings": settings,
+        "hardware": describe_hardware(),
+        "result": result,
+    }
+    RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

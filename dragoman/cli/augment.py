@@ -1,0 +1,110 @@
+"""The verb that makes sentence pairs of text in one language: augment."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dragoman.cli.options import AugmentConfig
+from dragoman.cli.translate import line_counter, load, naming
+from dragoman.config import DragomanError, SearchConfig
+from dragoman.corpus_check.check import examine_text
+from dragoman.corpus_check.issues import CLEANING, Flag
+from dragoman.folder import model_key
+from dragoman.inference.translator import Translator
+from dragoman.runtime.console import NowAndThen, say
+from dragoman.runtime.files import appearing, checksum, make_folder, refuse_to_overwrite, write_atomically
+from dragoman.text.corpus import read_lines, read_pairs
+
+_LINES_AT_ONCE = 2000
+_UNFIT = {Flag.EMPTY: "without a translation"} | {
+    flag: words
+    for flag, (_, words) in CLEANING.items()
+    if flag in Flag.DUPLICATE | Flag.COPY | Flag.RATIO | Flag.CHARACTERS | Flag.LANGUAGE
+}
+
+
+def augment(config: AugmentConfig) -> int:
+    """Translate text in one language, and write it with its translations as parallel text; returns the exit code."""
+    translator = load(config, config.folder)
+    original, other = translator.direction.source, translator.direction.target
+    source, target = (original, other) if config.forward else (other, original)
+    card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
+    files = [Path(f"{config.out}.{language}") for language in (source, target)]
+    made_from = _describe(config)
+    make_folder(card.parent)
+    before = _read_card(card)
+    refuse_to_overwrite(card.parent, [path.name for path in files] if before else (), [path.name for path in files])
+    if before.get("made_from") != made_from:
+        rows.unlink(missing_ok=True)
+    write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
+    total = _translate(translator, config, rows)
+    examined = examine_text([str(rows)], original, other, report=NowAndThen(say))
+    kept = (examined.flags & np.uint16(sum(_UNFIT))) == 0
+    left_out = {words: int(np.count_nonzero(examined.flags & flag)) for flag, words in _UNFIT.items()}
+    if not kept.any():
+        raise DragomanError(f"{', '.join(config.text)}: no translation is fit for training ({_in_words(left_out)})")
+    tag = f"{config.tag} " if config.tag else ""
+    with appearing(*files) as opened:
+        for pair in _chosen(rows, original, other, kept):
+            for file, line in zip(opened, pair if config.forward else pair[::-1], strict=True):
+                file.write(f"{tag if file is opened[0] else ''}{line}\n".encode())
+    pairs = int(kept.sum())
+    result = {"made_from": made_from, "source": source, "target": target, "lines": total, "pairs": pairs}
+    write_atomically(card, json.dumps(result | {"left_out": left_out}, indent=1).encode())
+    rows.unlink()
+    say(f"{files[0]}, {files[1]}: {pairs:,} pairs; left out: {_in_words(left_out) or 'none'}")
+    say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
+    return 0
+
+
+def _describe(config: AugmentConfig) -> dict[str, Any]:
+    """What the result depends on."""
+    search = {name: getattr(config, name) for name in asdict(SearchConfig())}
+    own = {name: getattr(config, name) for name in ("forward", "tag", "engine", "precision")}
+    texts = {text: checksum(Path(text)) for text in config.text}
+    models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
+    return {"models": models, "texts": texts, **search, **own}
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    """What an earlier call wrote, if it was one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if "made_from" in found else {}
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> int:
+    """Append a row, a line and its translation, for each line that has none yet; returns the number of all rows."""
+    with rows.open("a+b") as file:
+        file.seek(0)
+        whole = [len(row) for row in file if row.endswith(b"\n")]
+        file.truncate(sum(whole))
+        done = len(whole)
+        if done:
+            say(f"going on after {done:,} lines")
+        every = (line.replace("\t", " ") for text in config.text for line in read_lines(Path(text)))
+        lines, report = islice(every, done, None), NowAndThen(say)
+        while chunk := list(islice(lines, _LINES_AT_ONCE)):
+            with naming(", ".join(config.text)):
+                found = translator.translate(chunk, config, line_counter(report, done), done + 1)
+            for line, translation in zip(chunk, found, strict=True):
+                file.write(f"{line}\t{'' if translation.lost else translation.text}\n".encode())
+            file.flush()
+            done += len(chunk)
+    return done
+
+
+def _chosen(rows: Path, source: str, target: str, kept: np.ndarray) -> Iterator[tuple[str, str]]:
+    pairs = read_pairs([str(rows)], source, target)
+    return (pair for pair, is_kept in zip(pairs, kept.tolist(), strict=True) if is_kept)
+
+
+def _in_words(left_out: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)

@@ -1,0 +1,95 @@
+"""augment: text in one language becomes pairs, also if it is stopped on the way."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli import augment as commands
+from dragoman.inference.translator import Translator
+from tests.command_calls import complaint, run
+from tests.small_models import LINES, small_model
+
+TEXT = [*dict.fromkeys(LINES), LINES[0], "", "a\tcat"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small_model().save(tmp_path / "model")
+    (tmp_path / "text").write_text("".join(f"{line}\n" for line in TEXT))
+    return tmp_path
+
+
+def augment(folder: Path, *more: object) -> tuple[list[str], list[str]]:
+    """Lines of the two files, those of the text's language first."""
+    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made", "--engine", "torch")
+    result = run(*words, *more)
+    assert result.code == 0, result.err
+    original, translated = ((folder / f"made.{language}").read_text().splitlines() for language in ("en", "ne"))
+    return original, translated
+
+
+def test_each_line_stands_once_beside_its_translation_which_has_the_tag(folder: Path) -> None:
+    original, translated = augment(folder)
+    expected = {line: one.text for line, one in zip(TEXT, translations(folder), strict=True)}
+    assert len(original) > len(TEXT) // 2
+    assert len({*original}) == len(original)
+    assert translated == [f"<BT> {expected[line]}" for line in original]
+    card = json.loads((folder / "made.json").read_text())
+    assert card["lines"] == len(TEXT) == card["pairs"] + sum(card["left_out"].values())
+    assert card["pairs"] == len(original)
+    assert card["left_out"]["duplicates"] >= 1
+    assert (card["source"], card["target"]) == ("ne", "en")
+
+
+def translations(folder: Path) -> list:  # type: ignore[type-arg]
+    lines = [line.replace("\t", " ") for line in TEXT]
+    return Translator.load(folder / "model", engine="torch").translate(lines)
+
+
+def test_forward_translations_are_targets(folder: Path) -> None:
+    backward = augment(folder)
+    original, translated = augment(folder, "--forward")
+    assert [f"<BT> {line}" for line in backward[0]] == original
+    assert backward[1] == [f"<BT> {line}" for line in translated]
+    assert augment(folder, "--forward", "--tag", "")[0] == backward[0]
+
+
+def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = augment(folder)
+    for name in ("made.en", "made.ne", "made.json"):
+        (folder / name).unlink()
+    counts = []
+
+    def translate(self: Translator, lines: list[str], *rest: object) -> object:
+        counts.append(len(lines))
+        if len(counts) == 3:
+            raise KeyboardInterrupt
+        return whole(self, lines, *rest)  # type: ignore[arg-type]
+
+    whole = Translator.translate
+    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 5)
+    monkeypatch.setattr(Translator, "translate", translate)
+    with pytest.raises(AssertionError):
+        augment(folder)
+    assert not (folder / "made.en").exists()
+    with (folder / "made.partial.tsv").open("a") as rows:
+        rows.write("half a ro")
+    assert augment(folder) == expected
+    assert sum(counts) == len(TEXT) + 5
+    assert not (folder / "made.partial.tsv").exists()
+
+
+def test_other_text_is_not_mixed_with_what_was_begun(folder: Path) -> None:
+    augment(folder)
+    (folder / "text").write_text("the cat\na dog\n")
+    (folder / "made.partial.tsv").write_text("somebody\tydobemos\n")
+    original, _ = augment(folder)
+    assert "somebody" not in original
+
+
+def test_files_of_others_stay(folder: Path) -> None:
+    (folder / "made.en").write_text("mine\n")
+    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
+    assert "already contains made.en" in complaint(1, *words)
+    assert (folder / "made.en").read_text() == "mine\n"
