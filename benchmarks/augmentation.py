@@ -78,7 +78,9 @@ def measure(work: Work, source: str, target: str, seed: int, options: argparse.N
     languages["batch_tokens"] = options.batch_tokens
     found = {"pairs alone": work.score(f"few-{way}", texts="few", steps=short, **languages)}
     reverse = f"few-{target}-{source}-{seed}"
-    found["the reverse model"] = work.score(reverse, texts="few", steps=short, source=target, target=source, seed=seed)
+    found["the reverse model"] = work.score(
+        reverse, texts="few", steps=short, **languages | {"source": target, "target": source}
+    )
     augmenting = AUGMENT.format(reverse=reverse, target=target, out=made)
     work.run(augmenting, "--tag", options.tag, made=f"{made}.{source}")
     texts = " ".join(["few"] * options.repeat + [made])

@@ -115,6 +115,13 @@ def test_verbs_print_what_they_print_on_the_cpu(folder: Path, gpu: str, capsys: 
         assert printed[0] == printed[1]
 
 
+def test_an_ensemble_translates_as_on_the_cpu(gpu: str) -> None:
+    cpu, there = (
+        Translator(small_model(), torch.device(device), ensemble=[small_model(norm="pre")]) for device in ("cpu", gpu)
+    )
+    assert [one.text for one in there.translate(LINES[:7])] == [one.text for one in cpu.translate(LINES[:7])]
+
+
 @pytest.mark.parametrize("symbols", [False, True], ids=["plain", "placeholders"])
 def test_translations_scores_alignments_and_attention_are_those_of_the_cpu(gpu: str, symbols: bool) -> None:
     lines = [line.replace("cat", "{x}") for line in LINES[:7]]
@@ -123,6 +130,7 @@ def test_translations_scores_alignments_and_attention_are_those_of_the_cpu(gpu: 
         ours, theirs = ([c for t in one.translate(lines, config) for c in t.candidates] for one in (cpu, there))
         assert [candidate.text for candidate in theirs] == [candidate.text for candidate in ours]
         assert [candidate.score for candidate in theirs] == pytest.approx([c.score for c in ours], abs=1e-3)
+    assert there.complete(lines[6], "zo", config).text == cpu.complete(lines[6], "zo", config).text
     targets = TARGETS[: len(lines)]
     pairs = list(zip(lines, targets, strict=True))
     ours, theirs = ([pair.log_prob for pair in one.score(pairs)] for one in (cpu, there))

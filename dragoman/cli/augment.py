@@ -1,7 +1,6 @@
 """The verb that makes sentence pairs of text in one language: augment."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -35,29 +34,36 @@ def augment(config: AugmentConfig) -> int:
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
     files = [Path(f"{config.out}.{language}") for language in (source, target)]
-    made_from = _describe(config)
+    made_from, before = _describe(config), _read_card(card)
     make_folder(card.parent)
-    before = _read_card(card)
-    refuse_to_overwrite(card.parent, [path.name for path in files] if before else (), [path.name for path in files])
-    if before.get("made_from") != made_from:
+    names = [path.name for path in (card, *files)]
+    refuse_to_overwrite(card.parent, names if before else (), names)
+    is_same = before.get("made_from") == made_from
+    if is_same and "pairs" in before and all(file.exists() for file in files):
+        say(f"{files[0]}, {files[1]}: already made of this text")
+        return 0
+    if not is_same:
         rows.unlink(missing_ok=True)
     write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
-    total = _translate(translator, config, rows)
+    _translate(translator, config, rows)
     examined = examine_text([str(rows)], original, other, report=NowAndThen(say))
-    kept = (examined.flags & np.uint16(sum(_UNFIT))) == 0
-    left_out = {words: int(np.count_nonzero(examined.flags & flag)) for flag, words in _UNFIT.items()}
+    kept, left_out = np.ones(examined.pairs, np.bool_), dict[str, int]()
+    for flag, words in _UNFIT.items():
+        unfit = kept & (examined.flags & np.uint16(flag) != 0)
+        kept, left_out[words] = kept & ~unfit, int(unfit.sum())
+    reasons = ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)
     if not kept.any():
-        raise DragomanError(f"{', '.join(config.text)}: no translation is fit for training ({_in_words(left_out)})")
-    tag = f"{config.tag} " if config.tag else ""
+        raise DragomanError(f"{', '.join(config.text)}: no translation is fit for training ({reasons})")
+    pairs = (pair for pair, is_kept in zip(read_pairs([str(rows)], original, other), kept, strict=True) if is_kept)
     with appearing(*files) as opened:
-        for pair in _chosen(rows, original, other, kept):
-            for file, line in zip(opened, pair if config.forward else pair[::-1], strict=True):
-                file.write(f"{tag if file is opened[0] else ''}{line}\n".encode())
-    pairs = int(kept.sum())
-    result = {"made_from": made_from, "source": source, "target": target, "lines": total, "pairs": pairs}
-    write_atomically(card, json.dumps(result | {"left_out": left_out}, indent=1).encode())
+        for pair in pairs:
+            first, second = pair if config.forward else pair[::-1]
+            opened[0].write(f"{config.tag} {first}\n".lstrip().encode())
+            opened[1].write(f"{second}\n".encode())
+    found = {"source": source, "target": target, "lines": len(kept), "pairs": int(kept.sum()), "left_out": left_out}
+    write_atomically(card, json.dumps({"made_from": made_from, **found}, indent=1).encode())
     rows.unlink()
-    say(f"{files[0]}, {files[1]}: {pairs:,} pairs; left out: {_in_words(left_out) or 'none'}")
+    say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
     say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
     return 0
 
@@ -80,15 +86,15 @@ def _read_card(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> int:
-    """Append a row, a line and its translation, for each line that has none yet; returns the number of all rows."""
+def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> None:
+    """Append a row, a line and its translation, for each line that has none yet."""
     with rows.open("a+b") as file:
         file.seek(0)
         whole = [len(row) for row in file if row.endswith(b"\n")]
         file.truncate(sum(whole))
         done = len(whole)
         if done:
-            say(f"going on after {done:,} lines")
+            say(f"resuming after {done:,} lines")
         every = (line.replace("\t", " ") for text in config.text for line in read_lines(Path(text)))
         lines, report = islice(every, done, None), NowAndThen(say)
         while chunk := list(islice(lines, _LINES_AT_ONCE)):
@@ -98,13 +104,3 @@ def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> int
                 file.write(f"{line}\t{'' if translation.lost else translation.text}\n".encode())
             file.flush()
             done += len(chunk)
-    return done
-
-
-def _chosen(rows: Path, source: str, target: str, kept: np.ndarray) -> Iterator[tuple[str, str]]:
-    pairs = read_pairs([str(rows)], source, target)
-    return (pair for pair, is_kept in zip(pairs, kept.tolist(), strict=True) if is_kept)
-
-
-def _in_words(left_out: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)

@@ -64,7 +64,7 @@ def join_translations(found: Sequence[tuple[Segment, list[Translation]]], spaced
     """
     if len(found) == 1 and not found[0][0].source:
         best, *others = found[0][1]
-        return replace(best, alternatives=others)
+        return replace(best, alternatives=others) if others else best
     segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
     gaps = [(s.source[len(s.source.rstrip()) :] or " ") if spaced else "" for s in segments]
     joined = []

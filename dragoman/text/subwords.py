@@ -84,7 +84,7 @@ class SubwordModel:
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on one line; special symbols are left out."""
-        texts = (self._processor.decode([i for i in ids if i > EOS]) for ids in sentences)
+        texts: list[str] = self._processor.decode([[i for i in ids if i > EOS] for ids in sentences])
         return [text.replace("\n", " ") for text in texts]  # bytes can spell a line break
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

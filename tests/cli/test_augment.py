@@ -88,8 +88,21 @@ def test_other_text_is_not_mixed_with_what_was_begun(folder: Path) -> None:
     assert "somebody" not in original
 
 
-def test_files_of_others_stay(folder: Path) -> None:
-    (folder / "made.en").write_text("mine\n")
+@pytest.mark.parametrize("name", ["made.en", "made.json"])
+def test_files_of_others_stay(name: str, folder: Path) -> None:
+    (folder / name).write_text("mine\n")
     words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
-    assert "already contains made.en" in complaint(1, *words)
-    assert (folder / "made.en").read_text() == "mine\n"
+    assert f"already contains {name}" in complaint(1, *words)
+    assert (folder / name).read_text() == "mine\n"
+
+
+def test_what_is_finished_is_not_translated_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = augment(folder)
+    monkeypatch.setattr(Translator, "translate", None)
+    assert augment(folder) == made
+
+
+def test_nothing_fit_is_an_error(folder: Path) -> None:
+    (folder / "text").write_text("\n\n")
+    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
+    assert "no translation is fit for training (2 without a translation)" in complaint(1, *words)
