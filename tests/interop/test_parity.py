@@ -16,6 +16,7 @@ from dragoman.config import EOS, PAD, UNK, DragomanError, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.interop import parity as parity_module
 from dragoman.interop.parity import Array, Backend, Parity, Sample, _closest_call, choose_sample, prove, random_lines
+from dragoman.text.subwords import SubwordModel
 from tests.small_models import LINES, TARGETS, small_model
 
 CPU = torch.device("cpu")
@@ -62,6 +63,12 @@ def test_a_model_agrees_with_itself() -> None:
     assert all(here == there for here, there in parity.bleu.values())
     assert not parity.examples
     assert parity.lines()[-1].strip() == "passed"
+
+
+def test_bytes_that_are_not_utf8_may_be_shown_differently(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not compare(Mirror(words=6)).passed
+    monkeypatch.setattr(SubwordModel, "decode", lambda self, sentences: ["a \ufffd" for _ in sentences])
+    assert compare(Mirror(words=6)).passed
 
 
 @pytest.mark.parametrize("wrong", [{"noise": 0.003}, {"noise": math.nan}, {"tokens": 1}, {"words": 1}], ids=str)
