@@ -45,6 +45,7 @@ def test_the_figures_are_what_the_results_say() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_your_own_data_in_the_readme_s_own_words(tmp_path: Path) -> None:
     for language, side in (("en", 0), ("de", 1)):
         lines = "".join(pair[side] + "\n" for pair in phrasebook().train[:500])
