@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-import signal
 import sys
 import time
 import traceback
-from functools import partial
-from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 from starlette.exceptions import HTTPException
@@ -17,8 +14,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragoman.serving.limits import Limits
 
 _LINGER = 16  # times the largest body: read and thrown away, so that the client hears why it is refused
-DRAINING_SECONDS = 1.0
-"""From SIGTERM until the server stops listening."""
 _GONE = 499  # in logs: the client left before the answer, as nginx writes it
 _REQUESTS = Counter("dragoman_requests", "Requests answered", ["path", "status"])
 _SECONDS = Histogram("dragoman_request_seconds", "From a request's arrival to the end of its answer", ["path"])
@@ -33,13 +28,11 @@ class Gate:
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self._app, self._limits = app, limits
-        self._in_flight, self._draining = 0, False
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                self._drain_on_sigterm()
             return await self._app(scope, receive, send)
         start, status = time.perf_counter(), 0
 
@@ -47,8 +40,7 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                more = [(b"x-content-type-options", b"nosniff")]
-                message["headers"] = [*message["headers"], *more, *([(b"connection", b"close")] * self._draining)]
+                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
             await send(message)
 
         try:
@@ -109,21 +101,6 @@ class Gate:
                 413, f"The request has more than {self._limits.max_kilobytes} kB", {"Connection": "close"}
             )
         return b"".join(parts)
-
-    def _drain_on_sigterm(self) -> None:
-        """For a second after SIGTERM go on as before, but close each connection with its answer.
-
-        Otherwise the server would close open connections just as clients send their next request.
-        """
-        loop, stop = asyncio.get_running_loop(), signal.getsignal(signal.SIGTERM)
-        if not callable(stop):
-            return
-
-        def drain(number: int, frame: Any) -> None:
-            self._draining = True
-            loop.call_soon_threadsafe(partial(loop.call_later, DRAINING_SECONDS, stop, number, frame))
-
-        signal.signal(signal.SIGTERM, drain)
 
 
 def _explain(error: HTTPException) -> JSONResponse:

@@ -1,20 +1,21 @@
 """The processes behind a port, by uvicorn: crashed ones are replaced, and on SIGHUP all are, one by one."""
 
+import asyncio
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
 from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from dragoman.config import DragomanError
 from dragoman.runtime.console import say
-from dragoman.serving.gate import DRAINING_SECONDS
 
 _START_FAILED = 3  # exit code of uvicorn's processes
+_FAREWELL_SECONDS = 1.0  # in which a request may still come over an open connection when the server stops
 
 
 def run(application: Callable[[], Any], host: str, port: int, processes: int, seconds: int) -> bool:
@@ -33,6 +34,8 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
     config = Config(
         application,
         factory=True,
+        http=_Connection,
+        ws="none",
         workers=processes,
         log_config=None,
         access_log=False,
@@ -49,6 +52,29 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
     return all(process.exitcode != _START_FAILED for process in supervisor.processes)
 
 
+class _Connection(HttpToolsProtocol):
+    """A connection that is not closed just as its client asks, when the server stops: either its next answer closes it,
+    or it is closed when no request has come for a second.
+    """
+
+    _stopping = False  # for all connections of a process
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if self._stopping:
+            self.shutdown()
+
+    def on_headers_complete(self) -> None:
+        super().on_headers_complete()
+        self.cycle.keep_alive &= not self._stopping
+
+    def shutdown(self) -> None:
+        _Connection._stopping = True
+        if self.cycle and not self.cycle.response_complete:
+            self.cycle.keep_alive = False
+        self.loop.call_later(_FAREWELL_SECONDS, super().shutdown)
+
+
 class _Supervisor(Multiprocess):
     def join_all(self) -> None:
         """Wait for the processes, and tell those who still come that the server is stopping.
@@ -56,7 +82,6 @@ class _Supervisor(Multiprocess):
         Clients that the system has let in would otherwise get no answer when the last process closes the port.
         """
         (listening,) = self.sockets
-        time.sleep(DRAINING_SECONDS)
         listening.settimeout(0.1)
         with ThreadPoolExecutor(16) as pool:
             while any(process.exitcode is None for process in self.processes):
