@@ -91,9 +91,9 @@ class ModelFolder:
 
     def _card(self) -> str:
         source, target = self.direction.source, self.direction.target
+        languages = "".join(f"- {json.dumps(code)}\n" for code in dict.fromkeys(f"{source},{target}".split(",")))
         return (
-            f"---\nlanguage:\n- {json.dumps(source)}\n- {json.dumps(target)}\npipeline_tag: translation\n"
-            f"library_name: dragoman\n---\n"
+            f"---\nlanguage:\n{languages}pipeline_tag: translation\nlibrary_name: dragoman\n---\n"
             f"# {source} → {target}\n\n{self.in_a_sentence()} It takes raw text:\n\n"
             f"```\necho '…' | dragoman translate DIR\n```\n\n{self.table_of_facts()}"
         )

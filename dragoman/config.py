@@ -293,9 +293,9 @@ class TrainConfig(Settings):
     """Train a translator: from parallel text to a model folder."""
 
     source: str
-    """Source language code: file suffix, JSONL key."""
+    """Source language code: file suffix, JSONL key. Several, such as en,de: from each into every other target."""
     target: str
-    """Target language code."""
+    """Target language code, or several."""
     train: list[str]
     """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
     out: str
@@ -344,6 +344,8 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        is_one = "," not in self.source + self.target
+        require(is_one or bool(self.valid), "several languages need --valid: none of their text is held out")
         schedule, ends = self.optimizer.schedule, bool(self.max_steps or self.max_minutes)
         falls = schedule in ("linear", "cosine")
         require(ends or not falls, f"the {schedule} schedule ends at max_steps or max_minutes: give one of them")

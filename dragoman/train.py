@@ -1,12 +1,12 @@
 """The verb `train`: from parallel text to a model folder. The only place where training meets inference."""
 
 import os
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 
 import torch
 import yaml
@@ -111,7 +111,8 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
         to_raise = [f"--{name.replace('_', '-')}" for name, part in progress.parts(config).items() if part >= 1.0]
         to_raise += ["--validation.patience"] if progress.out_of_patience(config) else []
         lines.append(f"to continue, raise {' and '.join(to_raise)}")
-    following = [command("translate", config.out)]
+    one = ("--target", config.target.split(",")[0]) if "," in config.target else ()
+    following = [command("translate", config.out, *one)]
     following += [command("evaluate", config.out, "--test", *config.test)] if config.test else []
     return [*lines, "next:", *(f"  {line}" for line in following)]
 
@@ -214,17 +215,29 @@ def _as_yaml(config: TrainConfig) -> bytes:
     return text.encode()
 
 
-def build_validate(config: TrainConfig, folder: ModelFolder, pairs: Sequence[Pair], processes: Processes) -> Validate:
-    """A function that translates the validation pairs, each process some of them, and scores the translations."""
-    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+def build_validate(
+    config: TrainConfig, folder: ModelFolder, pairs: dict[tuple[str, str], list[Pair]], processes: Processes
+) -> Validate:
+    """A function that translates the validation pairs, each process some of them, and scores the translations.
+
+    The scores of several directions are their means.
+    """
+    sources = [source for own in pairs.values() for source, _ in own]
     search = SearchConfig(beam=config.validation.beam, sentences="keep")
 
     def validate(model: Transformer, bf16: bool) -> Validation:
         translator = Translator(replace(folder, model=model), next(model.parameters()).device, bf16)
         own = [(t.text, t.subwords) for t in translator.translate(processes.shard(sources), search)]
         translations = processes.all_gather(own)
-        scores = evaluate([text for text, _ in translations], references, config.target)
-        signatures = {"bleu": scores.bleu_signature, "chrf": scores.chrf_signature}
-        return Validation({"bleu": scores.bleu, "chrf": scores.chrf}, signatures, translations)
+        texts = iter(translations)
+        found = {
+            direction: evaluate([next(texts)[0] for _ in own], [target for _, target in own], direction[1])
+            for direction, own in pairs.items()
+        }
+        each = list(found.values())
+        scores = {"bleu": fmean(one.bleu for one in each), "chrf": fmean(one.chrf for one in each)}
+        if len(each) > 1:
+            scores |= {f"bleu {source}-{target}": one.bleu for (source, target), one in found.items()}
+        return Validation(scores, {"bleu": each[0].bleu_signature, "chrf": each[0].chrf_signature}, translations)
 
     return validate

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.cli.options import AugmentConfig
-from dragoman.cli.translate import line_counter, load, naming
+from dragoman.cli.translate import line_counter, load, naming, require_target
 from dragoman.config import DragomanError, SearchConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
@@ -30,6 +30,7 @@ _UNFIT = {Flag.EMPTY: "without a translation"} | {
 def augment(config: AugmentConfig) -> int:
     """Translate text in one language, and write it with its translations as parallel text; returns the exit code."""
     translator = load(config, config.folder)
+    require_target(translator)
     original, other = translator.direction.source, translator.direction.target
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")

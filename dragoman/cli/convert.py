@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder, average_weights, picture_of_curves, put_weights
 from dragoman.cli.options import AverageConfig, ExportConfig, ImportConfig
-from dragoman.config import ConfigError, DragomanError
+from dragoman.config import ConfigError, DragomanError, require
 from dragoman.folder import (
     AVERAGE_FACT,
     CARD_FILE,
@@ -54,6 +54,8 @@ def export_model(config: ExportConfig) -> int:
         web.check_assets(config.assets)
     loaded = ModelFolder.load(config.folder)
     package = None
+    several = "," in loaded.direction.source + loaded.direction.target
+    require(not several or config.to not in ("argos", "web"), f"--to {config.to} takes a model of one direction")
     if config.to == "argos":
         package = argos.plan_package(loaded, config.package_version, out.name if is_package else "")
     if is_package:

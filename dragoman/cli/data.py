@@ -12,7 +12,7 @@ from dragoman.datasets import download as downloads
 from dragoman.datasets import split as parts
 from dragoman.runtime.console import NowAndThen, command, say
 from dragoman.runtime.files import prepare_reports, write_atomically
-from dragoman.text.corpus import locate
+from dragoman.text.corpus import locate_all
 
 
 def download(config: DownloadConfig) -> int:
@@ -46,7 +46,7 @@ def split(config: SplitConfig) -> int:
 
 def check(config: CheckConfig) -> int:
     """Print what is wrong with parallel text; returns the exit code: 1 if there is an error."""
-    corpora = [locate(text, config.source, config.target) for text in (*config.train, *config.valid, *config.test)]
+    corpora = locate_all([*config.train, *config.valid, *config.test], config.source, config.target)
     prepare_reports({"--json": config.json}, (path for corpus in corpora for path in corpus.paths))
     texts = (config.train, config.source, config.target, config.valid, config.test)
     found = examine_text(*texts, config.examples, NowAndThen(say))

@@ -3,26 +3,44 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 from dragoman.cli.options import CompareConfig, EvaluateConfig
 from dragoman.cli.parsing import read_yaml
 from dragoman.cli.translate import line_counter, load, naming, say_lost
-from dragoman.config import DragomanError
+from dragoman.config import DragomanError, require
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
 from dragoman.folder import REPORT_FILE, RUN_FILE, files_of_model
+from dragoman.inference.translator import Translator
 from dragoman.inspection.run import Run
 from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import prepare_reports, write_atomically
-from dragoman.text.corpus import locate, read_pairs
+from dragoman.text.corpus import locate_all, read_pairs
+from dragoman.text.languages import directions
 
 
 def evaluate(config: EvaluateConfig) -> int:
-    """Translate a test text and print its scores; returns the exit code."""
-    translator = load(config, config.folder)
+    """Translate a test text and print its scores, for each direction of the model; returns the exit code."""
+    translator, found = load(config, config.folder), []
+    pairs = directions(translator.direction.source, translator.direction.target)
+    one = len(pairs) == 1
+    require(one or not (config.json or config.markdown), "--json and --markdown need --source and --target")
+    for source, target in pairs:
+        if not one:
+            print(f"{source} → {target}")
+        found.append(_evaluate(config, translator.toward(source, target)))
+    for metric in [name for name in METRICS if not one and name in found[0]]:
+        print(f"mean {METRICS[metric]} {fmean(scores[metric] for scores in found):.2f}")
+    return 0
+
+
+def _evaluate(config: EvaluateConfig, translator: Translator) -> dict[str, Any]:
+    """Translate a test text in one direction and print its scores."""
     direction = translator.direction
-    corpora = [locate(text, direction.source, direction.target) for text in config.test]
+    corpora = locate_all(config.test, direction.source, direction.target)
     read = [*(path for corpus in corpora for path in corpus.paths), *files_of_model(Path(config.folder))]
     prepare_reports({"--json": config.json, "--markdown": config.markdown}, read)
     pairs, name = list(read_pairs(config.test, direction.source, direction.target)), ", ".join(config.test)
@@ -51,7 +69,7 @@ def evaluate(config: EvaluateConfig) -> int:
     for metric in METRICS:  # last: whoever reads them may be gone
         if metric in scores:
             print(f"{METRICS[metric]} {scores[metric]:.2f}  {scores[f'{metric}_signature']}")
-    return 0
+    return scores
 
 
 def compare(config: CompareConfig) -> int:

@@ -3,9 +3,11 @@
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from dragoman.cli.options import FiguresConfig, InspectConfig
+from dragoman.cli.translate import load, require_target
 from dragoman.figures.gallery import save_attention, save_gallery
 from dragoman.folder import files_of_model
 from dragoman.inference.translator import Translator
@@ -23,7 +25,8 @@ def inspect(config: InspectConfig) -> int:
     prepare_reports({"--out": out, "--json": config.json, "--npz": config.npz}, files_of_model(Path(config.folder)))
     if config.png:
         make_folder(Path(config.png))
-    translator = Translator.load(config.folder, config.device, "torch", config.precision)
+    translator = load(replace(config, engine="torch"), config.folder)
+    require_target(translator)
     inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
     if out:
         write_atomically(Path(out), inspection.to_html().encode())

@@ -36,7 +36,7 @@ VERBS = {
         options.ServeConfig,
         "dragoman.cli.serve",
         ("folder",),
-        ("n_best", "min_length", "batch_tokens", "sentences", "ensemble"),
+        ("n_best", "min_length", "batch_tokens", "sentences", "ensemble", "source", "target"),
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),

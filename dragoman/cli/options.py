@@ -11,7 +11,17 @@ CONST = "const"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslatorConfig(SearchConfig):
+class LanguageConfig(Settings):
+    """The languages of a model that has several."""
+
+    source: str = ""
+    """Source language, for a model of several."""
+    target: str = ""
+    """Target language, for a model of several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslatorConfig(LanguageConfig, SearchConfig):
     """Options of the verbs that run a translator."""
 
     device: str = "auto"
@@ -112,7 +122,7 @@ class EvaluateConfig(TranslatorConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreConfig(Settings):
+class ScoreConfig(LanguageConfig):
     """Score given translations in fp32: log-probability, score, number of SentencePiece's subwords; tab-separated."""
 
     folder: str
@@ -325,7 +335,7 @@ class ServeConfig(TranslatorConfig, Limits):
     """Translate over HTTP, as LibreTranslate does, with a page to translate on."""
 
     folder: list[str]
-    """Model folders, one for each direction."""
+    """Model folders."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 lets other machines in."""
     port: Annotated[int, Between(0, 65535)] = 5000

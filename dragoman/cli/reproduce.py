@@ -19,7 +19,7 @@ from dragoman.folder import RUN_FACT, WEIGHTS_FILE
 from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import refuse_to_overwrite, write_atomically
-from dragoman.text.corpus import locate
+from dragoman.text.corpus import locate_all
 from dragoman.train import dry_run_training, train
 from dragoman.training.dry_run import SyntheticText, dry_run
 
@@ -125,8 +125,7 @@ def _options(settings: Mapping[str, Any], data: str, group: str = "") -> list[st
 def _missing(run: TrainConfig, tests: Sequence[str]) -> str:
     """What the disk lacks of the texts; empty if it has all."""
     try:
-        for text in (*run.train, *run.valid, *run.test, *tests):
-            locate(text, run.source, run.target)
+        locate_all([*run.train, *run.valid, *run.test, *tests], run.source, run.target)
     except DragomanError as error:
         return str(error)
     return ""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.cli.options import ScoreConfig, TranslateConfig, TranslatorConfig
-from dragoman.config import DragomanError
+from dragoman.config import DragomanError, require
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
@@ -30,6 +30,7 @@ def translate(config: TranslateConfig) -> int:
         cure = f"to translate a sentence: echo '…' | {command('translate', config.folder)}"
         raise DragomanError(f"{config.file}: no such file; {cure}")
     translator = load(config, config.folder)
+    require_target(translator)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
@@ -57,7 +58,13 @@ def translate(config: TranslateConfig) -> int:
 def load(config: TranslatorConfig, folder: str) -> Translator:
     """The translator that a verb's options ask for."""
     options = (config.device, config.engine, config.precision, config.workers, config.ensemble)
-    return Translator.load(folder, *options)
+    return Translator.load(folder, *options).toward(config.source, config.target)
+
+
+def require_target(translator: Translator) -> None:
+    """Refuse to go on with a model of several target languages if none was chosen."""
+    codes = translator.direction.target.split(",")
+    require(len(codes) == 1, f"the model translates into {', '.join(codes)}: choose one with --target")
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:
@@ -186,7 +193,7 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
 
 def score(config: ScoreConfig) -> int:
     """Print log-probability, score and number of subwords for each pair; returns the exit code."""
-    translator = Translator.load(config.folder, config.device, precision="fp32")
+    translator = Translator.load(config.folder, config.device, precision="fp32").toward(config.source, config.target)
     direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0

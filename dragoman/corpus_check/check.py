@@ -31,7 +31,7 @@ from dragoman.corpus_check.language_id import Profile, scripts_of
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs
 from dragoman.runtime.console import Report
-from dragoman.text.corpus import Corpus, Pair, Problem, json_form, locate
+from dragoman.text.corpus import Corpus, Pair, Problem, json_form, locate_all
 
 Flags = NDArray[np.uint16]
 Hashes = dict[str, Keys]
@@ -91,7 +91,7 @@ def examine_text(
 ) -> Diagnosis:
     """Check parallel text: the training text, and the validation and test texts that it must not contain.
 
-    Each text is given as locate takes it. So many examples of each issue are kept. report is told of every
+    Each text is given as locate_all takes it. So many examples of each issue are kept. report is told of every
     block of pairs.
 
     Raises:
@@ -99,7 +99,7 @@ def examine_text(
     """
     given = {"training": train, "validation": valid, "test": test}
     texts = {
-        name: _Text(name, [locate(text, source, target) for text in named], examples, report)
+        name: _Text(name, locate_all(named, source, target), examples, report)
         for name, named in given.items()
         if named or name == "training"
     }

@@ -56,6 +56,8 @@ class LineEncoder:
     """Its code, for the rules by which text is split into sentences."""
     masks: bool = False
     """Whether placeholders become symbols, as in sources."""
+    tag: str = ""
+    """What a line without a tag begins with, for a model of several target languages."""
 
     def mask(self, line: str) -> tuple[str, list[str]]:
         """A source line with symbols in place of its placeholders, if the model has them, and these placeholders."""
@@ -63,7 +65,7 @@ class LineEncoder:
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
-        found = self._encode(lines)
+        found = self._encode([line if self.subwords.split_tag(line)[0] else self.tag + line for line in lines])
         for name, ids in zip(names, found, strict=True):
             if len(ids) > self.max_length:
                 most = f"the model takes at most {self.max_length:,} subwords"
@@ -77,7 +79,8 @@ class LineEncoder:
         """
         pieces = []
         for i, line in enumerate(lines):
-            tag, text = self.subwords.split_tag(line.strip())
+            own, text = self.subwords.split_tag(line.strip())
+            tag = own or self.tag
             sentences = split_sentences(text, self.language) if split else [text]
             pieces += [(i, tag, text, sentence) for sentence in sentences]
         all_ids = self._encode([tag + sentence.strip() for _, tag, _, sentence in pieces])

@@ -5,11 +5,13 @@ translations of segments to those of lines. On a CPU the engine is CTranslate2, 
 PyTorch is imported for what needs it: attention, placeholders that were lost, other devices.
 """
 
+import copy
 import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -33,7 +35,7 @@ from dragoman.inference.ctranslate2 import CTranslate2Engine
 from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
-from dragoman.text.languages import has_spaces
+from dragoman.text.languages import has_spaces, target_tag
 from dragoman.text.placeholders import SYMBOLS, mask_target, restore
 from dragoman.text.subwords import Vocabulary
 
@@ -83,7 +85,8 @@ class Translator:
     ) -> None:
         self.engine, self.vocabulary, self.direction, self.config = engine, vocabulary, direction, engine.config
         self._weights = weights  # folder of what torch_engine loads, if that is not the engine
-        self._torch_engine = None if isinstance(engine, CTranslate2Engine) else engine
+        # At most one, in a list that the translators of other languages share.
+        self._torch_engines = [] if isinstance(engine, CTranslate2Engine) else [engine]
         self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, masks=True)
         self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
 
@@ -132,6 +135,26 @@ class Translator:
         first, *others = (_late("checkpoint").ModelFolder.load(one) for one in (folder, *ensemble))
         return cls(first, name, bf16, others)
 
+    def toward(self, source: str = "", target: str = "") -> "Translator":
+        """The same translator for some of its model's languages; "" leaves all of them.
+
+        Lines need no tag that names the target then.
+
+        Raises:
+            DragomanError: the model has no such language.
+        """
+        own = self.direction
+        direction = replace(own, source=source or own.source, target=target or own.target)
+        tag = self.vocabulary.source.split_tag(target_tag(direction.target))[0]
+        for wanted, codes in ((source, own.source), ("" if tag else target, own.target)):
+            if wanted and wanted not in codes.split(","):
+                raise DragomanError(f"the model knows no language {wanted!r} there: choose one of {codes}")
+        result = copy.copy(self)
+        result.direction = direction
+        result.source = replace(self.source, language=direction.source, tag=tag)
+        result.target = replace(self.target, language=direction.target)
+        return result
+
     @property
     def torch_engine(self) -> "Engine":
         """The model in PyTorch, which shows attention weights and takes rules.
@@ -139,12 +162,12 @@ class Translator:
         Raises:
             DragomanError: the model was exported, and its weights are elsewhere.
         """
-        if self._torch_engine is None:
+        if not self._torch_engines:
             if self._weights is None:
                 raise DragomanError("an exported model shows no attention: take the model folder that was exported")
             loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
-            self._torch_engine = _late("inference.engine").Engine(loaded.model, device, autocast=False)
-        return self._torch_engine
+            self._torch_engines.append(_late("inference.engine").Engine(loaded.model, device, autocast=False))
+        return self._torch_engines[0]
 
     @property
     def concurrency(self) -> int:
@@ -267,7 +290,7 @@ class Translator:
             begin = _late("inference.rules").Begin(self.vocabulary.target.written(), beginnings)
             return self.torch_engine.search(sources, config, *self.rules(sources, config), begin)
         found = self.engine.search(sources, config)
-        if self.vocabulary.has_symbols and (self._torch_engine or self._weights):
+        if self.vocabulary.has_symbols and (self._torch_engines or self._weights):
             symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)
             lost = [
                 place
@@ -337,10 +360,10 @@ class Translator:
         ]
         names = [f"source line {n:,}" for n, parts in enumerate(parts_of, start=1) for _ in parts]
         alignments = iter(self._align([part for parts in parts_of for part in parts], names, layer, units))
-        split_tag = self.vocabulary.source.split_tag
+        tagged = [not self.source.tag and bool(self.vocabulary.source.split_tag(source)[0]) for source in sources]
         return [
-            join_alignments(parts, list(islice(alignments, len(parts))), units[0], bool(split_tag(source)[0]))
-            for source, parts in zip(sources, parts_of, strict=True)
+            join_alignments(parts, list(islice(alignments, len(parts))), units[0], is_tagged)
+            for parts, is_tagged in zip(parts_of, tagged, strict=True)
         ]
 
     def _align(self, parts: list[Part], names: list[str], layer: int, units: tuple[Unit, Unit]) -> list[Alignment]:
@@ -349,13 +372,14 @@ class Translator:
         engine = self.engine if has_weights else self.torch_engine
         sources = self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]
+        own = int(bool(self.source.tag))  # no word of the line
 
         def compute(batch: list[int]) -> list[Alignment]:
             found = engine.cross_attention([sources[i] for i in batch], [targets[i] for i in batch], layer)
             return [
-                align_sentences(weights, sources[i], targets[i], self.vocabulary, units).with_placeholders(
-                    self.source.mask(parts[i].source)[1]
-                )
+                align_sentences(
+                    weights[..., own:], sources[i][own:], targets[i], self.vocabulary, units
+                ).with_placeholders(self.source.mask(parts[i].source)[1])
                 for weights, i in zip(found, batch, strict=True)
             ]
 

@@ -12,7 +12,8 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dragoman.config import DragomanError
+from dragoman.text.languages import directions, target_tag
 
 Pair = tuple[str, str]
 """A source sentence and its translation."""
@@ -64,6 +66,8 @@ class Corpus:
 
     paths: tuple[Path, ...]
     languages: tuple[str, str]
+    tag: str = ""
+    """What read_pairs puts before each source."""
 
     def read(self, on_problem: OnProblem = refuse) -> Iterator[Pair]:
         """Yield the pairs in order, in constant memory.
@@ -76,6 +80,11 @@ class Corpus:
             return self._read_two_files(on_problem)
         is_jsonl = self.paths[0].name.removesuffix(".gz").endswith((".jsonl", ".json"))
         return self._read_jsonl(on_problem) if is_jsonl else self._read_tsv(on_problem)
+
+    def tagged(self) -> Iterator[Pair]:
+        """Yield the pairs with the tag before each source that is not empty; stops at the first problem."""
+        for source, target in self.read():
+            yield f"{self.tag}{source}" if source.strip() else source, target
 
     def _read_two_files(self, on_problem: OnProblem) -> Iterator[Pair]:
         sides = (read_lines(path, on_problem) for path in self.paths)
@@ -148,10 +157,36 @@ def locate(text: str, source: str, target: str) -> Corpus:
     raise DragomanError(f"{' and '.join(map(str, missing))}: no such file (nor with .gz), nor one named {text}")
 
 
+def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
+    """Find the files of several texts, one text after the other; arguments and errors as for locate.
+
+    source and target may be lists of codes such as "en,de". Then a text is a prefix, and has each direction whose two
+    files are there.
+    """
+    pairs = directions(source, target)
+    if len(pairs) == 1:
+        return [locate(text, *pairs[0]) for text in texts]
+    found = []
+    for text in texts:
+        own = [locate(text, *pair) for pair in pairs if all(map(partial(_has_side, text), pair))]
+        if not own:
+            files = " and ".join(f"{text}.{language}" for language in pairs[0])
+            raise DragomanError(f"{text}: no direction has both its files, such as {files}")
+        found += [replace(one, tag=target_tag(one.languages[1]) * ("," in target)) for one in own]
+    return found
+
+
+def _has_side(text: str, language: str) -> bool:
+    return any(Path(f"{text}.{language}{suffix}").is_file() for suffix in ("", ".gz"))
+
+
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:
-    """Yield the pairs of several parallel texts, one text after the other; arguments and errors as for locate."""
-    for corpus in [locate(text, source, target) for text in texts]:
-        yield from corpus.read()
+    """Yield the pairs of several parallel texts, one after the other; arguments and errors as for locate_all.
+
+    Where there are several targets, each source begins with the tag of its own, such as ">>de<<".
+    """
+    for corpus in locate_all(texts, source, target):
+        yield from corpus.tagged()
 
 
 def holds_out(source: str, share: float) -> bool:

@@ -17,6 +17,17 @@ _LONG_CODES = {
 _WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|zh")
 
 
+def directions(source: str, target: str) -> list[tuple[str, str]]:
+    """The directions between two lists of codes such as "en,de": each source into each other target."""
+    pairs = [(one, other) for one in source.split(",") for other in target.split(",")]
+    return [(one, other) for one, other in pairs if one != other] if len(pairs) > 1 else pairs
+
+
+def target_tag(code: str) -> str:
+    """What a source line begins with to tell a model of several target languages which one to write."""
+    return f">>{code}<<"
+
+
 def base_code(code: str) -> str:
     """The language of a code such as "pt-BR", "zh_CN" or "eng_Latn", in two letters where it has such a code."""
     base = re.split(r"[-_]", code.lower())[0]

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
-from dragoman.text.corpus import Pair, holds_out, locate, read_pairs
+from dragoman.text.corpus import Pair, holds_out, locate_all, read_pairs
 from dragoman.text.dataset import TokenStore, build_store, sample_pairs
+from dragoman.text.languages import target_tag
 from dragoman.text.planting import Planter
 from dragoman.text.subwords import Vocabulary
 
@@ -50,8 +51,8 @@ class PreparedText:
     vocabulary: Vocabulary
     train: TokenStore
     valid: TokenStore
-    valid_pairs: list[Pair]
-    """The first validation pairs as raw text, to translate."""
+    valid_pairs: dict[tuple[str, str], list[Pair]]
+    """The first validation pairs of each direction as raw text, to translate."""
 
 
 def prepare_text(
@@ -94,8 +95,8 @@ def prepare_text(
 
 def locate_texts(config: TrainConfig) -> list[Path]:
     """The files of a run's texts."""
-    texts = [*config.train, *config.valid, *config.test]
-    return [path for text in texts for path in locate(text, config.source, config.target).paths]
+    corpora = locate_all([*config.train, *config.valid, *config.test], config.source, config.target)
+    return [path for corpus in corpora for path in corpus.paths]
 
 
 def _validation_texts(config: TrainConfig) -> list[str]:
@@ -103,9 +104,11 @@ def _validation_texts(config: TrainConfig) -> list[str]:
 
 
 def _load(config: TrainConfig, folder: Path) -> PreparedText:
-    pairs = read_pairs(_validation_texts(config), config.source, config.target)
-    usable = (pair for pair in pairs if pair[0].strip() and pair[1].strip())
-    first = list(islice(usable, config.validation.max_lines))
+    corpora = locate_all(_validation_texts(config), config.source, config.target)
+    first: dict[tuple[str, str], list[Pair]] = {corpus.languages: [] for corpus in corpora}
+    for corpus in corpora:
+        own, most = first[corpus.languages], config.validation.max_lines // len(first) or 1
+        own += islice((pair for pair in corpus.tagged() if pair[0].strip() and pair[1].strip()), most - len(own))
     return PreparedText(Vocabulary.load(folder), TokenStore(folder / "train"), TokenStore(folder / "valid"), first)
 
 
@@ -130,7 +133,9 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
         report(f"no --valid: held {len(held_out):,} pairs out of the training text, see {prefix}.{config.source}")
     if not vocabulary:
         report(f"learning subwords from {len(sample):,} pairs")
-        vocabulary = Vocabulary.learn(([source for source, _ in sample], [target for _, target in sample]), config.text)
+        sides = [source for source, _ in sample], [target for _, target in sample]
+        targets = config.target.split(",")
+        vocabulary = Vocabulary.learn(sides, config.text, [target_tag(t) for t in targets] if len(targets) > 1 else ())
         for model in dict.fromkeys((vocabulary.source, vocabulary.target)):
             if len(model) < config.text.vocab_size:
                 report(f"the text supports only {len(model):,} of {config.text.vocab_size:,} subwords")

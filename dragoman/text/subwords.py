@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -119,8 +119,8 @@ class SubwordModel:
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""
-        found = _TAG.match(line)
-        return (found[0], line[found.end() :]) if found and found[0] in self._places else ("", line)
+        tag = _tag_of(line)
+        return (tag, line[len(tag) :]) if tag in self._places else ("", line)
 
 
 class ListedModel(SubwordModel):
@@ -144,6 +144,11 @@ class ListedModel(SubwordModel):
         texts = (self._processor.decode_pieces(self.pieces([i for i in ids if i > EOS])) for ids in sentences)
         # Subwords that only the other side's model knows keep their "▁".
         return [text.replace("▁", " ").replace("\n", " ").strip(" ") for text in texts]
+
+
+def _tag_of(line: str) -> str:
+    found = _TAG.match(line)
+    return found[0] if found else ""
 
 
 def _threads(lines: Sequence[str]) -> int:
@@ -236,8 +241,16 @@ class Vocabulary:
         return Vocabulary(*models)
 
     @staticmethod
-    def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig) -> "Vocabulary":
-        """Learn from source and target lines: one joint model or two, as the config says."""
+    def learn(sides: tuple[Sequence[str], Sequence[str]], config: TextConfig, tags: Sequence[str] = ()) -> "Vocabulary":
+        """Learn from source and target lines: one joint model or two, as the config says.
+
+        Tags, which name target languages, get a subword each and are not learned from the lines.
+        """
+        if tags:
+            plain = [[line[len(_tag_of(line)) :] for line in side] for side in sides]
+            learned = Vocabulary.learn((plain[0], plain[1]), replace(config, placeholders=0.0))
+            models = (learned.source, learned.target)
+            return Vocabulary(*(ListedModel(one.serialized, listed=[*one.listed, *tags]) for one in models))
         if config.vocabulary == "joint":
             joint = learn_subwords(chain.from_iterable(zip(*sides, strict=True)), config)
             return Vocabulary(joint, joint)

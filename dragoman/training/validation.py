@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import torch
@@ -42,8 +42,9 @@ class Validator:
     def __init__(
         self, text: PreparedText, batch_tokens: int, bf16: bool, validate: Validate, processes: Processes
     ) -> None:
-        self._store, self._pairs, self._batch_tokens, self._bf16 = text.valid, text.valid_pairs, batch_tokens, bf16
-        self._reference_ids = text.vocabulary.target.encode([reference for _, reference in text.valid_pairs])
+        self._store, self._batch_tokens, self._bf16 = text.valid, batch_tokens, bf16
+        self._pairs = list(chain.from_iterable(text.valid_pairs.values()))
+        self._reference_ids = text.vocabulary.target.encode([reference for _, reference in self._pairs])
         self._validate, self._processes = validate, processes
         self.observations: list[Observation] = []
 

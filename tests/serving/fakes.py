@@ -40,6 +40,9 @@ class Upside:
         self.direction = Direction(self.source, self.target)
         self.vocabulary = SimpleNamespace(has_symbols=self.has_symbols)
 
+    def toward(self, source: str, target: str) -> "Upside":
+        return self
+
     def translate(self, lines: Sequence[str], config: SearchConfig) -> list[Translation]:
         self.calls.append(list(lines))
         if self.hold:

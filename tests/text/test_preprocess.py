@@ -21,10 +21,10 @@ from tests.text.small_texts import cleaning, decoded, held_out, keep_all, senten
 def test_what_is_prepared_is_the_text(config: TrainConfig) -> None:
     prepared = prepare_text(config, keep_all)
     assert decoded(prepared) == sentences()[8:]
-    assert prepared.valid_pairs == sentences()[:8]  # without empty sides
+    assert prepared.valid_pairs["en", "de"] == sentences()[:8]  # without empty sides
     assert len(prepared.valid) == 8
     fewer = prepare_text(replace(config, validation=ValidationConfig(max_lines=3)), keep_all)
-    assert (fewer.valid_pairs, len(fewer.valid)) == (sentences()[:3], 8)
+    assert (fewer.valid_pairs["en", "de"], len(fewer.valid)) == (sentences()[:3], 8)
 
 
 def test_pairs_that_cleaning_leaves_out_are_not_trained_on(config: TrainConfig, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_without_validation_text_some_sentences_are_held_out_with_all_their_tran
     assert held == [pair for pair in everything if holds_out(pair[0], HELD_OUT_SHARE)]
     assert trained == [pair for pair in everything if pair not in held]
     assert 0 < len(held) < 0.15 * len(trained)
-    assert prepared.valid_pairs == held
+    assert prepared.valid_pairs["en", "de"] == held
     assert len(prepared.valid) == len(held)
     assert any(str(Path(without_valid.out) / "heldout") in line for line in lines)
     other = replace(without_valid, out=str(tmp_path / "other"), seed=99)

@@ -76,7 +76,7 @@ def make(config: TrainConfig, bleu: Sequence[float] = (1.0,)) -> Trainer:
     direction = Direction("en", "xx", {LONGEST_FACT: 9})
     folder = ModelFolder(Transformer(replace(config.model, **sizes)), text.vocabulary, direction)
     scores = list(bleu)
-    references = [reference for _, reference in text.valid_pairs]
+    references = [reference for pairs in text.valid_pairs.values() for _, reference in pairs]
     translations = list(zip(references, text.vocabulary.target.encode(references), strict=True))
 
     def validate(model: Transformer, bf16: bool) -> Validation:

@@ -78,7 +78,7 @@ def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> 
     loss, accuracy = by_hand(model)
     assert 0.01 < accuracy < 0.9
     model.train()  # as training leaves it: dropout must not be felt
-    text = PreparedText(Mock(), Mock(), cast(TokenStore, STORE), [])
+    text = PreparedText(Mock(), Mock(), cast(TokenStore, STORE), {})
     validator = Validator(text, 200, False, lambda model, bf16: SCORED, Processes())
     measured = validator.measure(model, piece_tokens=budget)
     assert measured.scores["loss"] == pytest.approx(loss, rel=1e-5)

@@ -1,0 +1,144 @@
+"""One model for several languages: a tag at the beginning of a source line names the language to write."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.main import main
+from dragoman.config import SearchConfig
+from dragoman.inference.translator import Translator
+from dragoman.serving.directions import Directions
+from dragoman.text.corpus import read_pairs
+from tests.command_calls import complaint, run
+from tests.small_models import LINES
+from tests.training.small_runs import records
+
+from .running import SHAPE
+
+TEXTS = {
+    "en": LINES,
+    "ne": [" ".join(word[::-1] for word in line.split()) for line in LINES],
+    "up": [line.upper() for line in LINES],
+}
+LANGUAGES = ["--source", "en,ne,up", "--target", "en,ne,up"]
+PAIRS = [(source, target) for source in TEXTS for target in TEXTS if source != target]
+LINE = LINES[12]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    for language, lines in TEXTS.items():
+        for part in ("train", "valid"):
+            (folder / f"{part}.{language}").write_text("".join(line + "\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned six directions by heart."""
+    out = tmp_path_factory.mktemp("model") / "six"
+    words = [
+        "train",
+        *LANGUAGES,
+        *SHAPE,
+        "--model.d-model",
+        "64",
+        "--model.d-ff",
+        "128",
+        "--model.dropout",
+        "0",
+        "--text.vocab-size",
+        "420",
+        "--device",
+        "cpu",
+    ]
+    words += ["--train", f"{text}/train", "--valid", f"{text}/valid", "--out", str(out), "--clean.overlap", "false"]
+    words += ["--preset", "small", "--max-steps", "400", "--validation.every", "200", "--optimizer.batch-tokens", "600"]
+    assert main([*words, "--optimizer.peak-lr", "0.01", "--optimizer.warmup-steps", "50"]) == 0
+    return out
+
+
+def test_a_text_has_each_direction_whose_files_are_there(text: Path, tmp_path: Path) -> None:
+    prefix = [str(text / "train")]
+    expected = [
+        (f">>{target}<<{source_line}", target_line)
+        for source, target in PAIRS
+        for source_line, target_line in read_pairs(prefix, source, target)
+    ]
+    assert len(expected) == 6 * len(LINES)
+    assert list(read_pairs(prefix, "en,ne,up", "en,ne,up")) == expected
+    assert list(read_pairs(prefix, "en,xx", "ne,up")) == [pair for pair in expected if pair[0][6:] in LINES]
+    into_one = [pair for source in ("en", "ne") for pair in read_pairs(prefix, source, "up")]
+    assert list(read_pairs(prefix, "en,ne", "up")) == into_one  # which needs no tag
+    asked = ["check", "--source", "en", "--target", "xx,yy", "--train", text / "train"]
+    assert "no direction has both its files, such as" in complaint(1, *asked)
+
+
+def test_each_line_is_translated_into_the_language_that_is_asked_for(model: Path) -> None:
+    translator = Translator.load(model)
+    for source, target in PAIRS:
+        lines, wanted = TEXTS[source], TEXTS[target]
+        translations = [one.text for one in translator.toward(source, target).translate(lines)]
+        assert sum(a == b for a, b in zip(translations, wanted, strict=True)) > 0.9 * len(lines), (source, target)
+        tagged = [f">>{target}<< {line}" for line in lines]
+        assert [one.text for one in translator.translate(tagged)] == translations
+        assert translator.toward(source, target).score([(LINE, LINE)]) == translator.score(
+            [(f">>{target}<<{LINE}", LINE)]
+        )
+
+
+def test_words_are_aligned_without_the_tag(model: Path) -> None:
+    translator = Translator.load(model).toward("en", "up")
+    for line in (LINE, f"{LINE}. {LINES[4]}."):
+        (alignment,) = translator.align([line], translator.translate([line]))
+        assert alignment.source == line.split()
+        assert {source for source, _ in alignment.links} <= set(range(len(line.split())))
+
+
+def test_the_verbs_take_the_languages(model: Path, text: Path, tmp_path: Path) -> None:
+    said = run("translate", model, "--target", "up", stdin=f"{LINE}\n".encode())
+    assert said.out == f"{LINE.upper()}\n"
+    assert "translates into en, ne, up: choose one with --target" in complaint(2, "translate", model, stdin=b"a\n")
+    assert "choose one of en,ne,up" in complaint(1, "translate", model, "--target", "fr", stdin=b"a\n")
+    assert run("inspect", model, LINE, "--target", "up", "--text").code == 0
+    scored = run("evaluate", model, "--test", text / "valid").out
+    assert re.findall(r"^\w+ → \w+$", scored, re.M) == [f"{source} → {target}" for source, target in PAIRS]
+    assert float(re.findall(r"^mean BLEU (.*)$", scored, re.M)[0]) > 90
+    assert "need --source and --target" in complaint(
+        2, "evaluate", model, "--test", text / "valid", "--json", tmp_path / "x"
+    )
+    one = ["evaluate", model, "--test", text / "valid", "--source", "ne", "--target", "up", "--json", tmp_path / "x"]
+    assert run(*one).code == 0
+    assert json.loads((tmp_path / "x").read_text())["languages"] == ["ne", "up"]
+
+
+def test_validation_is_of_each_direction_and_the_mean_decides(model: Path) -> None:
+    values = {name: value for step, name, value in records(model, "valid/") if step == 400}
+    each = [values[f"valid/bleu {source}-{target}"] for source, target in PAIRS]
+    assert values["valid/bleu"] == pytest.approx(sum(each) / 6)
+
+
+def test_a_server_offers_each_direction(model: Path) -> None:
+    found = Directions([Translator.load(model)], SearchConfig(), pivot=False, cached_lines=0)
+    assert set(found.routes) == set(PAIRS)
+    assert found.routes["en", "up"][0].translator.translate([LINE])[0].text == LINE.upper()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["onnx", "huggingface"])
+def test_exports_take_the_tag(model: Path, tmp_path: Path, library: str) -> None:
+    exported = run("export", model, "--to", library, "--out", tmp_path / "out", "--sentences", "20")
+    assert exported.code == 0, exported.err
+
+
+def test_an_export_for_ctranslate2_takes_the_languages(model: Path, tmp_path: Path) -> None:
+    exported = run("export", model, "--to", "ctranslate2", "--out", tmp_path / "out", "--sentences", "20")
+    assert exported.code == 0, exported.err
+    said = run("translate", tmp_path / "out", "--target", "ne", stdin=f"{LINE}\n".encode())
+    assert said.out == f"{TEXTS['ne'][12]}\n"
+    assert "--to argos takes a model of one direction" in complaint(
+        2, "export", model, "--to", "argos", "--out", tmp_path / "a"
+    )
