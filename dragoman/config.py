@@ -40,6 +40,7 @@ class Between(NamedTuple):
 Positive = Annotated[int, Between(1, 10**9)]
 NotNegative = Annotated[int, Between(0, 10**9)]
 Rate = Annotated[float, Between(0, 0.999999)]
+Weight = Annotated[float, Between(0.001, 1000)]
 LengthPenalty = Annotated[float, Between(0, 10)]
 
 _NOUNS: dict[Any, str] = {
@@ -315,6 +316,10 @@ class TrainConfig(Settings):
     """Steps of training; 0 is no limit."""
     max_epochs: NotNegative = 0
     """Passes over the text; 0 is no limit."""
+    weights: list[Weight] = field(default_factory=list)
+    """How often a pass over the text reads each text of train, such as 3 0.5; without it each once."""
+    temperature: Annotated[float, Between(1, 100)] = 1.0
+    """T: reads small texts more often, as if each had size^(1/T) pairs of the largest one's; 1 is off."""
     seed: Annotated[int, Between(0, 2**63 - 1)] = 1
     """Seed of initial weights, batches and dropout."""
     device: str = "auto"
@@ -344,6 +349,8 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        each = len(self.weights) in (0, len(self.train))
+        require(each, f"weights needs a number for each of the {len(self.train)} texts of train")
         is_one = "," not in self.source + self.target
         require(is_one or bool(self.valid), "several languages need --valid: none of their text is held out")
         schedule, ends = self.optimizer.schedule, bool(self.max_steps or self.max_minutes)

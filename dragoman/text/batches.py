@@ -64,15 +64,25 @@ class Batch:
 
 
 def plan_epoch(
-    source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int, seed: int, epoch: int
+    source_lengths: NDArray[np.int64],
+    target_lengths: NDArray[np.int64],
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    times: NDArray[np.float64] | None = None,
 ) -> list[NDArray[np.int64]]:
     """Divide one pass over a text, of lengths (N,), into batches of indices in random order; each index is in one.
 
-    The budget batch_tokens is sentences × longest side; a longer sentence is a batch by itself. The same arguments give
-    the same plan, so that a run can resume at any (epoch, batch).
+    The budget batch_tokens is sentences × longest side; a longer sentence is a batch by itself. With times, (N,), an
+    index is in so many batches: 2.3 is 2, or by chance 3. The same arguments give the same plan, so that a run can
+    resume at any (epoch, batch).
     """
     generator = np.random.default_rng((seed, epoch))
-    shuffled = generator.permutation(len(source_lengths))
+    if times is None:
+        shuffled = generator.permutation(len(source_lengths))
+    else:
+        counts = np.floor(times + generator.random(len(times))).astype(np.int64)
+        shuffled = generator.permutation(np.repeat(np.arange(len(times)), counts))
     source, target = padded_lengths(source_lengths[shuffled]), padded_lengths(target_lengths[shuffled])
     # A stable sort of shuffled sentences: neighbours are alike in length, but other ones in every epoch.
     order = np.lexsort((source, target))

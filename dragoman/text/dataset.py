@@ -8,6 +8,7 @@ import hashlib
 import json
 import random
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ from dragoman.text.planting import Planter, mask_pair
 from dragoman.text.subwords import Vocabulary
 
 IdPair = tuple[list[int], list[int]]
+TextEnd = tuple[int, int]
+"""The number of a text, from 0, and how many pairs there are until its end, those of the texts before it included."""
 _CHUNK = 20_000  # pairs encoded at a time
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
 
@@ -43,6 +46,8 @@ class StoreReport:
     """Pairs that cleaning took out before, by reason."""
     planted: int = 0
     """Pairs that repeat others with symbols for placeholders in them; not among `pairs`."""
+    ends: list[TextEnd] = field(default_factory=list)
+    """Where in the store each direction of each text ends, planted pairs included."""
 
     def describe(self) -> str:
         """One line for people."""
@@ -74,6 +79,21 @@ class TokenStore:
     def __len__(self) -> int:
         return len(self._ends[0])
 
+    def times(self, weights: Sequence[float], temperature: float) -> NDArray[np.float64] | None:
+        """How often a pass over the text reads each pair on average, (N,); None if each once.
+
+        Of texts with n pairs, the largest with m, each is read weight · (m / n)^(1 - 1/T) times. The weights are by
+        the number of the text. This is sampling by size^(1/T) (Arivazhagan et al., 2019).
+        """
+        if not weights and temperature == 1:
+            return None
+        if not self.report.ends:
+            raise DragomanError("weights and temperature need text that this version has prepared: use another --out")
+        numbers, ends = zip(*self.report.ends, strict=True)
+        sizes = np.diff(ends, prepend=0)
+        times = (sizes.max() / np.maximum(sizes, 1)) ** (1 - 1 / temperature)
+        return np.repeat(times * ([weights[number] for number in numbers] if weights else 1.0), sizes)
+
     def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Ids of a source and a target sentence, EOS included, BOS not; negative indices are not known."""
         source, target = (
@@ -96,11 +116,13 @@ def build_store(
     cleaned: dict[str, int] | None = None,
     name: str = "the text",
     plant: Planter | None = None,
+    ends: Sequence[TextEnd] = (),
 ) -> TokenStore:
     """Encode pairs into a new store; the folder appears only when it is complete, in place of an older one.
 
     Pairs with a side of more than max_length subwords are left out. The report repeats `cleaned`, how many pairs were
     taken out before, by reason. The name stands in the error if no pair is left. plant makes copies with placeholders.
+    ends are those of the texts among the pairs.
     """
     size = max(len(vocabulary.source), len(vocabulary.target))
     dtype: np.dtype[np.integer] = np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
@@ -108,7 +130,7 @@ def build_store(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress, plant)
+        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress, plant, ends)
         if not report.pairs:
             reasons = f"{report.empty:,} have an empty side and {report.too_long:,} more than {max_length} subwords"
             raise DragomanError(f"{name}: no sentence pair is left: {reasons}")
@@ -132,33 +154,38 @@ def _write_pairs(
     max_length: int,
     progress: Callable[[int], None],
     plant: Planter | None,
+    ends: Sequence[TextEnd],
 ) -> StoreReport:
     digest = hashlib.sha256()
     tokens = {"source": 0, "target": 0}
     read = kept = empty = too_long = planted = 0
-    iterator = iter(pairs)
-    while chunk := list(islice(iterator, _CHUNK)):
-        read += len(chunk)
-        digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
-        full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-        if vocabulary.has_symbols:
-            full = [mask_pair(pair) for pair in full]
-        own, unfit = _encode(full, vocabulary, max_length)
-        copies, _ = _encode([copy for pair in full if plant and (copy := plant(pair))], vocabulary, max_length)
-        empty += len(chunk) - len(own) - unfit
-        too_long += unfit
-        kept += len(own)
-        planted += len(copies)
-        for number, side in enumerate(tokens):
-            sentences = [[*pair[number], EOS] for pair in chain(own, copies)]
-            ends = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
-            tokens[side] += sum(map(len, sentences))
-            ids = np.fromiter(chain.from_iterable(sentences), dtype)
-            for name, content in ((f"{side}.ids", ids), (f"{side}.ends", ends)):
-                with (folder / name).open("ab") as file:
-                    file.write(content.tobytes())
-        progress(read)
-    return StoreReport(kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted)
+    iterator, stored = iter(pairs), list[TextEnd]()
+    for number, end in ends or [(0, sys.maxsize)]:
+        while chunk := list(islice(iterator, min(_CHUNK, end - read))):
+            read += len(chunk)
+            digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
+            full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
+            if vocabulary.has_symbols:
+                full = [mask_pair(pair) for pair in full]
+            own, unfit = _encode(full, vocabulary, max_length)
+            copies, _ = _encode([copy for pair in full if plant and (copy := plant(pair))], vocabulary, max_length)
+            empty += len(chunk) - len(own) - unfit
+            too_long += unfit
+            kept += len(own)
+            planted += len(copies)
+            for place, side in enumerate(tokens):
+                sentences = [[*pair[place], EOS] for pair in chain(own, copies)]
+                stops = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
+                tokens[side] += sum(map(len, sentences))
+                ids = np.fromiter(chain.from_iterable(sentences), dtype)
+                for name, content in ((f"{side}.ids", ids), (f"{side}.ends", stops)):
+                    with (folder / name).open("ab") as file:
+                        file.write(content.tobytes())
+            progress(read)
+        stored.append((number, kept + planted))
+    return StoreReport(
+        kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted, ends=stored
+    )
 
 
 def _encode(pairs: Sequence[Pair], vocabulary: Vocabulary, max_length: int) -> tuple[list[IdPair], int]:

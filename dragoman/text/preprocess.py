@@ -19,7 +19,7 @@ from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate_all, read_pairs
-from dragoman.text.dataset import TokenStore, build_store, sample_pairs
+from dragoman.text.dataset import TextEnd, TokenStore, build_store, sample_pairs
 from dragoman.text.languages import target_tag
 from dragoman.text.planting import Planter
 from dragoman.text.subwords import Vocabulary
@@ -120,9 +120,9 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     (folder / _KEY).unlink(missing_ok=True)
     cleaning = clean(config, report)
     total = len(cleaning.left_out)
-    held_out: list[Pair] = []
+    held_out, ends = list[Pair](), list[TextEnd]()
     sample_size = max(config.text.sample_lines // 2, 1)
-    sample, count = sample_pairs(_training_pairs(config, cleaning, held_out), sample_size, config.seed)
+    sample, count = sample_pairs(_training_pairs(config, cleaning, held_out, ends), sample_size, config.seed)
     if not config.valid:
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):
             name = ", ".join(config.train)
@@ -144,7 +144,7 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     now_and_then = NowAndThen(report)
     # A sample of everything is in order: the files need not be read again.
     build_store(
-        sample if count <= sample_size else _training_pairs(config, cleaning, []),
+        sample if count <= sample_size else _training_pairs(config, cleaning, [], []),
         vocabulary,
         folder / "train",
         config.text.max_length,
@@ -152,24 +152,32 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
         cleaning.reasons,
         name=", ".join(config.train),
         plant=Planter(sample, config.text.placeholders, config.seed) if vocabulary.has_symbols else None,
+        ends=ends,
     )
     texts = _validation_texts(config)
     valid = read_pairs(texts, config.source, config.target)
     build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=", ".join(texts))
 
 
-def _training_pairs(config: TrainConfig, cleaning: Cleaning, held_out: list[Pair]) -> Iterator[Pair]:
+def _training_pairs(
+    config: TrainConfig, cleaning: Cleaning, held_out: list[Pair], ends: list[TextEnd]
+) -> Iterator[Pair]:
     """Yield the pairs to train on. Without a validation text, the others of the held-out share go into held_out.
 
-    Those of that share that are unfit for it are in neither: a sentence must not be on both sides.
+    Those of that share that are unfit for it are in neither: a sentence must not be on both sides. ends gets the end
+    of each direction of each text.
     """
     share = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / len(cleaning.left_out))
-    pairs = read_pairs(config.train, config.source, config.target)
-    for pair, left_out, unfit in zip(pairs, cleaning.left_out, cleaning.not_for_validation, strict=True):
-        if share and holds_out(pair[0], share):
-            held_out += [] if unfit else [pair]
-        elif not left_out:
-            yield pair
+    judged, count = zip(cleaning.left_out, cleaning.not_for_validation, strict=True), 0
+    for number, text in enumerate(config.train):
+        for corpus in locate_all([text], config.source, config.target):
+            for pair, (left_out, unfit) in zip(corpus.tagged(), judged, strict=False):
+                if share and holds_out(pair[0], share):
+                    held_out += [] if unfit else [pair]
+                elif not left_out:
+                    count += 1
+                    yield pair
+            ends.append((number, count))
 
 
 # ---- what the prepared text was made from

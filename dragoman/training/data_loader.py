@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dragoman.config import EOS, TrainConfig, require
 from dragoman.text.batches import Batch, IdPairs, Sentence, collate, pack, padded_lengths, plan_epoch
+from dragoman.text.dataset import TokenStore
 from dragoman.text.subwords import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
 from dragoman.training.run_state import Progress
@@ -25,6 +26,7 @@ class DataLoader:
         self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
         self._store, self._config, self._processes = store, config, processes
+        self._times = store.times(config.weights, config.temperature) if isinstance(store, TokenStore) else None
         self._vocabulary = vocabulary if config.text.subword_dropout else None
         merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
         require(merges, "text.subword_dropout needs BPE subwords, and this model has others: set it to 0")
@@ -46,9 +48,10 @@ class DataLoader:
                 yield self._step(plan, numbers, progress.epoch)
             progress.start_next_epoch()
 
-    def batches_per_epoch(self) -> int:
-        """Number of batches in one pass over the text."""
-        return len(self._plan(epoch=0))
+    def size_of_epoch(self) -> tuple[int, int]:
+        """Number of batches, and of target tokens, in the first pass over the text."""
+        plan = self._plan(epoch=0)
+        return len(plan), sum(int(self._store.target_lengths[indices].sum()) for indices in plan)
 
     def largest_batches(self) -> list[Batch]:
         """The batch of the most tokens, and the one with the longest sentence."""
@@ -60,7 +63,7 @@ class DataLoader:
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
         lengths = (self._store.source_lengths, self._store.target_lengths)
-        return plan_epoch(*lengths, self._config.optimizer.batch_tokens, self._config.seed, epoch)
+        return plan_epoch(*lengths, self._config.optimizer.batch_tokens, self._config.seed, epoch, self._times)
 
     def _step(self, plan: list[NDArray[np.int64]], numbers: range, epoch: int) -> StepBatches:
         seeds = {n: batch_seed(self._config.seed, epoch, n) for n in numbers}

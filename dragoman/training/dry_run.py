@@ -142,8 +142,9 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     report(f"trying the largest batch, then making up to {_WARMING_UP + _STEPS} steps")
     fit_memory(stepper, loader.largest_batches(), report)
     seconds = _seconds_per_step(stepper, loader, progress, report)
-    steps_per_epoch = math.ceil(loader.batches_per_epoch() / progress.accumulate)
-    tokens, memory = float(text.target_lengths.sum()) / steps_per_epoch, _peak_memory(device)
+    batches, tokens_of_epoch = loader.size_of_epoch()
+    steps_per_epoch = math.ceil(batches / progress.accumulate)
+    tokens, memory = tokens_of_epoch / steps_per_epoch, _peak_memory(device)
     lines = [
         f"model: preset {config.preset}, {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
         f"text: {len(text.source_lengths):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "

@@ -154,3 +154,14 @@ def test_pieces_are_the_same_sentences_in_order_within_the_budget(lengths: list[
     assert all(piece.padded_tokens <= budget or len(piece.source) == 1 for piece in pieces)
     # As few as the budget allows: all but the last are full.
     assert all(piece.padded_tokens + batch.longest > budget for piece in pieces[:-1])
+
+
+def test_a_pair_is_in_as_many_batches_as_it_is_to_be_read() -> None:
+    source, target = realistic_lengths(3000)
+    times = np.repeat([0.5, 1.0, 2.3], 1000)
+    plans = [np.concatenate(plan_epoch(source, target, 1000, 7, epoch, times)) for epoch in (1, 1, 2)]
+    assert (plans[0] == plans[1]).all()
+    counts = np.bincount(plans[0], minlength=3000).reshape(3, 1000)
+    assert [set(own.tolist()) for own in counts] == [{0, 1}, {1}, {2, 3}]
+    assert counts.mean(axis=1) == pytest.approx([0.5, 1.0, 2.3], abs=0.06)
+    assert counts[0].tolist() != np.bincount(plans[2], minlength=3000)[:1000].tolist()  # another half

@@ -54,6 +54,22 @@ def test_what_goes_in_comes_out_across_chunks(count: int, vocabulary: Vocabulary
         assert tokens == lengths.sum()
 
 
+def test_texts_are_read_by_weight_and_temperature(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    odd = [("", "x"), PAIRS[0], ("x", "")]
+    ends = [(0, 5), (0, 6), (1, 6 + len(odd))]  # two directions of the first text
+    store = build_store([*PAIRS[:6], *odd], vocabulary, tmp_path / "store", 100, ends=ends)
+    assert store.times([], 1) is None
+    for own in (store, TokenStore(tmp_path / "store")):
+        for weights, temperature, expected in (
+            ([3, 0.5], 1, [3, 3, 0.5]),
+            ([], 2, [1, 5**0.5, 5**0.5]),
+            ([3, 0.5], 2, [3, 3 * 5**0.5, 0.5 * 5**0.5]),
+        ):
+            times = own.times(weights, temperature)
+            assert times is not None
+            assert times.tolist() == pytest.approx([*expected[:1] * 5, *expected[1:]])
+
+
 def test_empty_sides_and_long_pairs_are_left_out_and_counted(vocabulary: Vocabulary, tmp_path: Path) -> None:
     long = " ".join(["cat"] * 200)
     odd = [("", "x"), ("x", " \t"), (long, "x"), ("x", long), ("\u3000", ""), ("x", long), ("", long)]

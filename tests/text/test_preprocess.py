@@ -37,6 +37,19 @@ def test_pairs_that_cleaning_leaves_out_are_not_trained_on(config: TrainConfig, 
     assert any("3 of no use" in line for line in lines)
 
 
+@pytest.mark.parametrize("sample_lines", [10_000, 20])  # all pairs, or some
+def test_the_store_knows_which_pairs_are_of_which_text(sample_lines: int, config: TrainConfig, tmp_path: Path) -> None:
+    texts = [*config.train, write_text(tmp_path / "more", sentences()[:5]), *config.train]
+    count, settings = sum(1 for _ in read_pairs(config.train, "en", "de")), {"sample_lines": sample_lines}
+    two = replace(config, train=texts, weights=[1, 2, 0.5], text=replace(config.text, placeholders=0.0, **settings))
+    prepared = prepare_text(two, cleaning([0, count, count + 1]))
+    first = prepared.train.report.ends[0][1]
+    assert [tuple(end) for end in prepared.train.report.ends] == [(0, first), (1, first + 3), (2, 2 * first + 4)]
+    assert decoded(prepared)[first : first + 3] == sentences()[2:5]
+    with pytest.raises(DragomanError, match="a number for each of the 3 texts"):
+        replace(two, weights=[1, 2])
+
+
 def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig, tmp_path: Path) -> None:
     """Also longer than what is trained on; the end takes a position as well."""
     write_text(tmp_path / "train", [("a", "b"), *sentences()])

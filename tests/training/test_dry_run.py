@@ -217,5 +217,5 @@ def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     words = [f"--optimizer.batch-tokens={recipe.train['optimizer']['batch_tokens']}", "--preset", name]
     config = parse("train", VERBS["train"], ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
     text = SyntheticText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
-    batches = DataLoader(text, config, Processes()).batches_per_epoch()
+    batches = DataLoader(text, config, Processes()).size_of_epoch()[0]
     assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
