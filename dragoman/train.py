@@ -101,8 +101,8 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
         "patience": f"stopped early: no improvement in {config.validation.patience} validations",
         "already finished": "had already finished",
     }[outcome.reason]
-    names = {"bleu": "BLEU", "chrf": "chrF"}
-    scores = ", ".join(f"{names.get(name, name)} {value:.2f}" for name, value in outcome.scores.items())
+    named = {name.replace("bleu", "BLEU").replace("chrf", "chrF"): value for name, value in outcome.scores.items()}
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in named.items())
     lines = [f"{ending}; the model in {config.out} has on the validation text: {scores}"]
     if (page := Path(config.out, REPORT_FILE)).is_file():
         lines.append(f"open {page} in a browser to see how it learned")

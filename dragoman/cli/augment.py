@@ -10,7 +10,7 @@ import numpy as np
 
 from dragoman.cli.options import AugmentConfig
 from dragoman.cli.translate import line_counter, load, naming, require_target
-from dragoman.config import DragomanError, SearchConfig
+from dragoman.config import DragomanError, SearchConfig, require
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
 from dragoman.folder import model_key
@@ -31,6 +31,8 @@ def augment(config: AugmentConfig) -> int:
     """Translate text in one language, and write it with its translations as parallel text; returns the exit code."""
     translator = load(config, config.folder)
     require_target(translator)
+    codes = translator.direction.source.replace(",", ", ")
+    require("," not in codes, f"the model translates from {codes}: name the language of the text with --source")
     original, other = translator.direction.source, translator.direction.target
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
@@ -72,7 +74,7 @@ def augment(config: AugmentConfig) -> int:
 def _describe(config: AugmentConfig) -> dict[str, Any]:
     """What the result depends on."""
     search = {name: getattr(config, name) for name in asdict(SearchConfig())}
-    own = {name: getattr(config, name) for name in ("forward", "tag", "engine", "precision")}
+    own = {name: getattr(config, name) for name in ("source", "target", "forward", "tag", "engine", "precision")}
     texts = {text: checksum(Path(text)) for text in config.text}
     models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
     return {"models": models, "texts": texts, **search, **own}

@@ -63,8 +63,8 @@ def load(config: TranslatorConfig, folder: str) -> Translator:
 
 def require_target(translator: Translator) -> None:
     """Refuse to go on with a model of several target languages if none was chosen."""
-    codes = translator.direction.target.split(",")
-    require(len(codes) == 1, f"the model translates into {', '.join(codes)}: choose one with --target")
+    codes = translator.direction.target.replace(",", ", ")
+    require("," not in codes, f"the model translates into {codes}: choose one with --target")
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:

@@ -102,6 +102,10 @@ def test_the_verbs_take_the_languages(model: Path, text: Path, tmp_path: Path) -
     said = run("translate", model, "--target", "up", stdin=f"{LINE}\n".encode())
     assert said.out == f"{LINE.upper()}\n"
     assert "translates into en, ne, up: choose one with --target" in complaint(2, "translate", model, stdin=b"a\n")
+    augmenting = ["augment", model, "--text", text / "valid.en", "--target", "up", "--out", tmp_path / "made"]
+    assert "name the language of the text with --source" in complaint(2, *augmenting)
+    assert run(*augmenting, "--source", "en").code == 0
+    assert (tmp_path / "made.up").read_text().splitlines()[0] == f"<BT> {LINES[0].upper()}"
     assert "choose one of en,ne,up" in complaint(1, "translate", model, "--target", "fr", stdin=b"a\n")
     assert run("inspect", model, LINE, "--target", "up", "--text").code == 0
     scored = run("evaluate", model, "--test", text / "valid").out
