@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
-# One thread to each of pytest's processes, so that they do not wait for one another.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
+# One thread to each of pytest's processes, so that they do not wait for one another. In the order of the files, because
+# those with few tests, which would come last, have the longest ones.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 SHARE ?= 0.1
 SEED ?= $(shell date +%s)
 

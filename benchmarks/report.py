@@ -36,7 +36,7 @@ Replace words in capitals by your own paths:
 - DATA and MULTI30K: the raw text of Multi30k (github.com/multi30k/dataset, task 1: train, val and test_2016_flickr, .en
   and .de; .fr for English–French). For a recipe, DATA has the files that `dragoman download` fetches.
 - FRA.TXT: Tatoeba's English–French text from ManyThings (`dragoman download tatoeba-en-fr` prints its address).
-- TRAIN: any parallel text. MODEL: a model folder. OUT: a new folder.
+- TRAIN: any parallel text. MODEL: a model folder. OUT, WORK: a new folder.
 
 `make bench DATA=FOLDER` installs the other toolkits and compares their speed with Dragoman's.
 """
@@ -54,6 +54,8 @@ TITLES = {
     "rehearsals": "Estimated time and memory of the paper's recipes",
     "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
     "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
+    "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
+    "directions": "One model of several directions and a model for each: Multi30k",
     "placeholders": "Placeholders",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
     "alignments-en-fr": "Word alignments from cross-attention, English–French",

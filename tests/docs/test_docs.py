@@ -93,7 +93,8 @@ def test_the_commands_of_recipes_do_what_they_say(tmp_path: Path) -> None:
     assert "multi30k-tok" in shell(listing, tmp_path)
     assert download.split()[2] in SOURCES
     assert dry_run == f"{reproduce} --dry-run"
-    assert "steps per epoch" in shell(f"{dry_run} --data {tmp_path} --out {tmp_path / 'out'}", ROOT)
+    planned = shell(f"{dry_run} --data {tmp_path} --out {tmp_path / 'out'}", ROOT)
+    assert re.search(r"^time: [\d,]+ steps", planned, re.M)
     for name, seed in (("a", 1), ("a", 2), ("b", 1)):
         folder = tmp_path / name / f"seed-{seed}"
         folder.mkdir(parents=True)
