@@ -17,7 +17,7 @@ from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity
 from dragoman.interop.web import PACKAGE
-from dragoman.text.languages import has_spaces
+from dragoman.text.languages import has_spaces, target_tag
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("dragoman.interop"),
@@ -46,8 +46,11 @@ def card(
 
     example is what its program translates; same is a sentence on how often the program agrees with Dragoman.
     """
+    languages = [code for codes in (loaded.direction.source, loaded.direction.target) for code in codes.split(",")]
     return _TEMPLATES.get_template(f"{target}.md.jinja").render(
         model=loaded,
+        languages=[*dict.fromkeys(languages)],
+        tag=target_tag(languages[-1]) if "," in loaded.direction.target else "",
         max_length=loaded.model.config.max_length,
         longest=loaded.direction.facts.get(LONGEST_FACT),
         language=re.split("[-_,]", loaded.direction.source)[0],

@@ -2,6 +2,7 @@
 
 import re
 
+from dragoman.config import require
 from dragoman.runtime.optional_imports import import_optional
 
 _LONG_CODES = {
@@ -18,7 +19,15 @@ _WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|z
 
 
 def directions(source: str, target: str) -> list[tuple[str, str]]:
-    """The directions between two lists of codes such as "en,de": each source into each other target."""
+    """The directions between two lists of codes such as "en,de": each source into each other target.
+
+    Raises:
+        ConfigError: a list names a language twice, or none.
+    """
+    for codes in (source.split(","), target.split(",")):
+        require(
+            all(codes) and len({*codes}) == len(codes), f"{','.join(codes)!r} is no list of languages such as en,de"
+        )
     pairs = [(one, other) for one in source.split(",") for other in target.split(",")]
     return [(one, other) for one, other in pairs if one != other] if len(pairs) > 1 else pairs
 

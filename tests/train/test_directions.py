@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,7 @@ def test_a_text_has_each_direction_whose_files_are_there(text: Path, tmp_path: P
     into_one = [pair for source in ("en", "ne") for pair in read_pairs(prefix, source, "up")]
     assert list(read_pairs(prefix, "en,ne", "up")) == into_one  # which needs no tag
     asked = ["check", "--source", "en", "--target", "xx,yy", "--train", text / "train"]
+    assert "is no list of languages such as en,de" in complaint(2, *asked[:3], "--target", "xx,xx", *asked[-2:])
     assert "no direction has both its files, such as" in complaint(1, *asked)
 
 
@@ -132,10 +135,20 @@ def test_a_server_offers_each_direction(model: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["onnx", "huggingface"])
+@pytest.mark.parametrize("library", ["ctranslate2", "onnx", "huggingface"])
 def test_exports_take_the_tag(model: Path, tmp_path: Path, library: str) -> None:
     exported = run("export", model, "--to", library, "--out", tmp_path / "out", "--sentences", "20")
     assert exported.code == 0, exported.err
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "begins with the tag of the target language" in card
+    program = card.split("```python\n")[1].split("\nprint(translate(")[0]
+    first, second = f"The {LINE}.", f"The {LINES[8]}."
+    program += "".join(f"\nprint(translate('>>up<< {text}'))" for text in (f"{first} {second}", first, second))
+    command = [sys.executable, "-c", program]
+    printed = subprocess.run(command, cwd=tmp_path / "out", capture_output=True, text=True, check=True)
+    both, *each = printed.stdout.splitlines()
+    assert both == " ".join(each)
+    assert all(text.isupper() for text in each)
 
 
 def test_an_export_for_ctranslate2_takes_the_languages(model: Path, tmp_path: Path) -> None:
