@@ -317,9 +317,9 @@ class TrainConfig(Settings):
     max_epochs: NotNegative = 0
     """Passes over the text; 0 is no limit."""
     weights: list[Weight] = field(default_factory=list)
-    """How often a pass over the text reads each text of train, such as 3 0.5; without it each once."""
+    """How often each text of train is read in a pass, such as 3 0.5; default: once."""
     temperature: Annotated[float, Between(1, 100)] = 1.0
-    """T: reads small texts more often, as if each had size^(1/T) pairs of the largest one's; 1 is off."""
+    """T: above 1, small texts are read more often, in proportion to size^(1/T)."""
     seed: Annotated[int, Between(0, 2**63 - 1)] = 1
     """Seed of initial weights, batches and dropout."""
     device: str = "auto"

@@ -15,9 +15,9 @@ class LanguageConfig(Settings):
     """The languages of a model that has several."""
 
     source: str = ""
-    """Source language, for a model of several."""
+    """Language to translate from, if the model has several."""
     target: str = ""
-    """Target language, for a model of several."""
+    """Language to translate into, if the model has several."""
 
 
 @dataclass(frozen=True, kw_only=True)
