@@ -91,7 +91,7 @@ class ModelFolder:
 
     def _card(self) -> str:
         source, target = self.direction.source, self.direction.target
-        languages = "".join(f"- {json.dumps(code)}\n" for code in dict.fromkeys(f"{source},{target}".split(",")))
+        languages = "".join(f"- {json.dumps(code)}\n" for code in self.direction.languages)
         return (
             f"---\nlanguage:\n{languages}pipeline_tag: translation\nlibrary_name: dragoman\n---\n"
             f"# {source} → {target}\n\n{self.in_a_sentence()} It takes raw text:\n\n"

@@ -74,6 +74,11 @@ class Direction:
             raise ConfigError("facts are no mapping")
         object.__setattr__(self, "facts", with_plain_keys(self.facts))
 
+    @property
+    def languages(self) -> list[str]:
+        """The codes of both sides, each once."""
+        return [*dict.fromkeys(f"{self.source},{self.target}".split(","))]
+
 
 def with_plain_keys(facts: Any) -> Any:
     """Facts with keys in snake_case; Dragoman 0.1.0 wrote keys such as "training text (SHA-256)"."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dragoman.cli.options import AugmentConfig
-from dragoman.cli.translate import line_counter, load, naming, require_target
-from dragoman.config import DragomanError, SearchConfig, require
+from dragoman.cli.translate import line_counter, load, naming, require_one
+from dragoman.config import DragomanError, SearchConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
 from dragoman.folder import model_key
@@ -30,9 +30,7 @@ _UNFIT = {Flag.EMPTY: "without a translation"} | {
 def augment(config: AugmentConfig) -> int:
     """Translate text in one language, and write it with its translations as parallel text; returns the exit code."""
     translator = load(config, config.folder)
-    require_target(translator)
-    codes = translator.direction.source.replace(",", ", ")
-    require("," not in codes, f"the model translates from {codes}: name the language of the text with --source")
+    require_one(translator, "source", "target")
     original, other = translator.direction.source, translator.direction.target
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dragoman.cli.options import FiguresConfig, InspectConfig
-from dragoman.cli.translate import load, require_target
+from dragoman.cli.translate import load, require_one
 from dragoman.figures.gallery import save_attention, save_gallery
 from dragoman.folder import files_of_model
 from dragoman.inference.translator import Translator
@@ -26,7 +26,7 @@ def inspect(config: InspectConfig) -> int:
     if config.png:
         make_folder(Path(config.png))
     translator = load(replace(config, engine="torch"), config.folder)
-    require_target(translator)
+    require_one(translator, "target")
     inspection = evidence.inspect(translator, config.sentence, config, config.translation, config.alignment_layer)
     if out:
         write_atomically(Path(out), inspection.to_html().encode())

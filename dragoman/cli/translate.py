@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 from dragoman.cli.options import ScoreConfig, TranslateConfig, TranslatorConfig
 from dragoman.config import DragomanError, require
@@ -30,7 +30,7 @@ def translate(config: TranslateConfig) -> int:
         cure = f"to translate a sentence: echo '…' | {command('translate', config.folder)}"
         raise DragomanError(f"{config.file}: no such file; {cure}")
     translator = load(config, config.folder)
-    require_target(translator)
+    require_one(translator, "target")
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
@@ -61,10 +61,11 @@ def load(config: TranslatorConfig, folder: str) -> Translator:
     return Translator.load(folder, *options).toward(config.source, config.target)
 
 
-def require_target(translator: Translator) -> None:
-    """Refuse to go on with a model of several target languages if none was chosen."""
-    codes = translator.direction.target.replace(",", ", ")
-    require("," not in codes, f"the model translates into {codes}: choose one with --target")
+def require_one(translator: Translator, *sides: Literal["source", "target"]) -> None:
+    """Refuse to go on with a model that has several languages on one of these sides if none was chosen."""
+    for side in sides:
+        codes = getattr(translator.direction, side).split(",")
+        require(len(codes) == 1, f"the model has several {side} languages: choose {' or '.join(codes)} with --{side}")
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:

@@ -46,15 +46,14 @@ def card(
 
     example is what its program translates; same is a sentence on how often the program agrees with Dragoman.
     """
-    languages = [code for codes in (loaded.direction.source, loaded.direction.target) for code in codes.split(",")]
+    targets = loaded.direction.target.split(",")
     return _TEMPLATES.get_template(f"{target}.md.jinja").render(
         model=loaded,
-        languages=[*dict.fromkeys(languages)],
-        tag=target_tag(languages[-1]) if "," in loaded.direction.target else "",
+        tag=target_tag(targets[-1]) if len(targets) > 1 else "",
         max_length=loaded.model.config.max_length,
         longest=loaded.direction.facts.get(LONGEST_FACT),
         language=re.split("[-_,]", loaded.direction.source)[0],
-        joiner=" " if has_spaces(loaded.direction.target.split(",")[0]) else "",
+        joiner=" " if has_spaces(targets[0]) else "",
         quantization=quantization,
         parity=parity,
         package=package,

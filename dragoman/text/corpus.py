@@ -13,7 +13,6 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -143,7 +142,7 @@ def locate(text: str, source: str, target: str) -> Corpus:
     """
     languages = (source, target)
     sides = [Path(f"{text}.{language}") for language in languages]
-    found = [next((path for path in (side, Path(f"{side}.gz")) if path.is_file()), None) for side in sides]
+    found = [_with_or_without_gz(side) for side in sides]
     if found[0] and found[1]:
         return Corpus((found[0], found[1]), languages)
     if Path(text).is_file():
@@ -168,7 +167,7 @@ def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
         return [locate(text, *pairs[0]) for text in texts]
     found = []
     for text in texts:
-        own = [locate(text, *pair) for pair in pairs if all(map(partial(_has_side, text), pair))]
+        own = [locate(text, *pair) for pair in pairs if all(_with_or_without_gz(Path(f"{text}.{one}")) for one in pair)]
         if not own:
             files = " and ".join(f"{text}.{language}" for language in pairs[0])
             raise DragomanError(f"{text}: no direction has both its files, such as {files}")
@@ -176,8 +175,8 @@ def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
     return found
 
 
-def _has_side(text: str, language: str) -> bool:
-    return any(Path(f"{text}.{language}{suffix}").is_file() for suffix in ("", ".gz"))
+def _with_or_without_gz(path: Path) -> Path | None:
+    return next((one for one in (path, Path(f"{path}.gz")) if one.is_file()), None)
 
 
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:

@@ -104,9 +104,11 @@ def test_words_are_aligned_without_the_tag(model: Path) -> None:
 def test_the_verbs_take_the_languages(model: Path, text: Path, tmp_path: Path) -> None:
     said = run("translate", model, "--target", "up", stdin=f"{LINE}\n".encode())
     assert said.out == f"{LINE.upper()}\n"
-    assert "translates into en, ne, up: choose one with --target" in complaint(2, "translate", model, stdin=b"a\n")
+    assert "several target languages: choose en or ne or up with --target" in complaint(
+        2, "translate", model, stdin=b"a\n"
+    )
     augmenting = ["augment", model, "--text", text / "valid.en", "--target", "up", "--out", tmp_path / "made"]
-    assert "name the language of the text with --source" in complaint(2, *augmenting)
+    assert "several source languages: choose en or ne or up with --source" in complaint(2, *augmenting)
     assert run(*augmenting, "--source", "en").code == 0
     assert (tmp_path / "made.up").read_text().splitlines()[0] == f"<BT> {LINES[0].upper()}"
     assert "choose one of en,ne,up" in complaint(1, "translate", model, "--target", "fr", stdin=b"a\n")
