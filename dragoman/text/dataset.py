@@ -89,10 +89,18 @@ class TokenStore:
             return None
         if not self.report.ends:
             raise DragomanError("weights and temperature need text that this version has prepared: use another --out")
-        numbers, ends = zip(*self.report.ends, strict=True)
-        sizes = np.diff(ends, prepend=0)
+        numbers, sizes = self._parts()
         times = (sizes.max() / np.maximum(sizes, 1)) ** (1 - 1 / temperature)
-        return np.repeat(times * ([weights[number] for number in numbers] if weights else 1.0), sizes)
+        return np.repeat(times * (np.array(weights)[numbers] if weights else 1.0), sizes)
+
+    def texts(self) -> NDArray[np.int64]:
+        """The number of the text that each pair is from, (N,); empty if an older version has prepared it."""
+        return np.repeat(*self._parts())
+
+    def _parts(self) -> NDArray[np.int64]:
+        """The number of the text and of the pairs of each direction of each text, (2, directions)."""
+        numbers, ends = np.array(self.report.ends, np.int64).reshape(-1, 2).T
+        return np.stack((numbers, np.diff(ends, prepend=0)))
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Ids of a source and a target sentence, EOS included, BOS not; negative indices are not known."""

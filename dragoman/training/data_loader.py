@@ -26,7 +26,10 @@ class DataLoader:
         self, store: IdPairs, config: TrainConfig, processes: Processes, vocabulary: Vocabulary | None = None
     ) -> None:
         self._store, self._config, self._processes = store, config, processes
-        self._times = store.times(config.weights, config.temperature) if isinstance(store, TokenStore) else None
+        self._times, self._texts = None, np.empty(0, np.int64)
+        if isinstance(store, TokenStore):
+            self._times = store.times(config.weights, config.temperature)
+            self._texts = store.texts() if len(config.train) > 1 else self._texts
         self._vocabulary = vocabulary if config.text.subword_dropout else None
         merges = self._vocabulary is None or (self._vocabulary.source.merges and self._vocabulary.target.merges)
         require(merges, "text.subword_dropout needs BPE subwords, and this model has others: set it to 0")
@@ -74,7 +77,11 @@ class DataLoader:
         else:  # known only after subword dropout
             num_tokens = sum(batch.num_tokens for batch in batches.values())
         filler = None if own else self._collate(plan[numbers[0]][:1])
-        return StepBatches([(seeds[n], batches[n]) for n in own], num_tokens, filler)
+        pairs = list[int]()
+        if self._texts.size:
+            texts = self._texts[np.concatenate([plan[n] for n in numbers])]
+            pairs = np.bincount(texts, minlength=len(self._config.train)).tolist()
+        return StepBatches([(seeds[n], batches[n]) for n in own], num_tokens, filler, pairs)
 
     def _collate(self, indices: NDArray[np.int64], seed: int = 0) -> Batch:
         store, limit = self._store, self._config.model.max_length

@@ -8,7 +8,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class StepBatches:
     batches: list[tuple[int, Batch]]  # each with its random seed; empty if there are more processes than batches
     num_tokens: int  # target tokens of the whole step, over all processes
     filler: Batch | None = None  # with which a process without batches takes part in the exchange of gradients
+    pairs: list[int] = field(default_factory=list)  # of each text in the whole step, if there are several
 
 
 class Stepper:

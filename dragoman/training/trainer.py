@@ -153,7 +153,7 @@ class Trainer:
             self._skip_step()
         progress.tokens += step.num_tokens
         speed = step.num_tokens / max(time.monotonic() - started, 1e-6)  # some clocks tick slowly
-        self._show({"loss": loss, "lr": rate, "grad_norm": norm, "tokens_per_second": speed})
+        self._show({"loss": loss, "lr": rate, "grad_norm": norm, "tokens_per_second": speed}, step.pairs)
         if progress.seconds - self._saved_at > 60 * self.config.save_minutes:
             self._save_state()
 
@@ -175,11 +175,12 @@ class Trainer:
             cure = f"start again with --restart and a lower --optimizer.{option}, or more --optimizer.warmup-steps"
             raise DragomanError(f"the loss or its gradient was out of bounds in {_MOST_SKIPPED} steps in a row: {cure}")
 
-    def _show(self, values: dict[str, float]) -> None:
+    def _show(self, values: dict[str, float], pairs: list[int]) -> None:
         progress, done = self.progress, self.progress.done(self.config)
         if progress.step % self.config.log_every == 0:
             record = {f"train/{name}": value for name, value in values.items()}
-            self.recorder.record(progress.step, record, {"seconds": round(progress.seconds, 2)})
+            composition = {"pairs": pairs} if pairs else {}
+            self.recorder.record(progress.step, record, {"seconds": round(progress.seconds, 2), **composition})
         left = f", {timedelta(seconds=round(progress.seconds * (1 - done) / done))} left" if 0 < done < 1 else ""
         status = (
             f"loss {values['loss']:.3f}, lr {values['lr']:.2e}, {values['tokens_per_second']:,.0f} tok/s, "

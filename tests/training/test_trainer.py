@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -19,7 +20,7 @@ from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validator
 
 from .interruptions import Crash, before_each_step, same_runs
-from .small_runs import configure, make, records, same, train, weights_of
+from .small_runs import configure, make, records, same, train, weights_of, write_corpus
 
 SHORT = ModelConfig(d_model=16, d_ff=32, num_heads=2, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0)
 
@@ -211,3 +212,15 @@ def test_a_run_that_will_not_reach_the_end_of_its_warm_up_is_told_after_the_firs
     train(configure(folder, optimizer=optimizer, validation=validation, **({"max_steps": 0} | limits)))
     line = "at this rate the run stops after about 25 steps, before the end of the warm-up (30 steps)"
     assert (line in capsys.readouterr().err) == warned
+
+
+def test_the_pairs_of_each_text_in_a_step_are_recorded(tmp_path: Path) -> None:
+    write_corpus(tmp_path)
+    for name in ("en", "xx"):
+        lines = (tmp_path / f"train.{name}").read_text().splitlines(keepends=True)
+        (tmp_path / f"few.{name}").write_text("".join(lines[:7]))
+    texts = [str(tmp_path / name) for name in ("train", "few")]
+    train(configure(tmp_path, train=texts, weights=[1.0, 4.0], max_steps=0, max_epochs=1))
+    recorded = [pairs for _, _, pairs in records(tmp_path / "run", "pairs")]
+    assert len(recorded) > 3
+    assert np.sum(recorded, axis=0).tolist() == [100, 4 * 7]
