@@ -256,7 +256,15 @@ class SearchConfig(Settings):
     length_penalty: LengthPenalty = 0.6
     """α: scores are divided by ((5 + length) / 6)^α (Wu et al., 2016)."""
     n_best: Annotated[int, Between(1, 1000)] = 1
-    """Translations for each line, at most the beam."""
+    """Translations for each line; without sampling, at most the beam."""
+    sampling: Annotated[float, Between(0, 1000)] = 0.0
+    """Temperature: draw each subword at random, with probabilities in proportion to p^(1/T), in PyTorch; 0 is off."""
+    top_k: NotNegative = 0
+    """Draw from the so many likeliest subwords; 0: from all."""
+    top_p: Annotated[float, Between(1e-6, 1)] = 1.0
+    """Draw from the fewest subwords that together have this probability (Holtzman et al., 2020)."""
+    sampling_seed: NotNegative = 1
+    """Seed of what is drawn."""
     min_length: NotNegative = 0
     """Fewest subwords of a translation."""
     max_length: Positive = 50
@@ -268,7 +276,10 @@ class SearchConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.n_best <= self.beam, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
+        few = self.n_best <= self.beam or bool(self.sampling)
+        require(few, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
+        drawn = bool(self.sampling) or (not self.top_k and self.top_p == 1)
+        require(drawn, "top_k and top_p say what is drawn from: set sampling above 0, such as 1")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The verb that makes sentence pairs of text in one language: augment."""
 
 import json
+import random
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,9 @@ from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import appearing, checksum, make_folder, refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import read_lines, read_pairs
 
+BLANK = "<BLANK>"
+"""What stands for a word that noise has removed."""
+_NOISE, _REACH = 0.1, 3
 _LINES_AT_ONCE = 2000
 _UNFIT = {Flag.EMPTY: "without a translation"} | {
     flag: words
@@ -59,6 +63,7 @@ def augment(config: AugmentConfig) -> int:
     with appearing(*files) as opened:
         for pair in pairs:
             first, second = pair if config.forward else pair[::-1]
+            first = _damaged(first) if config.noise else first
             opened[0].write(f"{config.tag} {first}\n".lstrip().encode())
             opened[1].write(f"{second}\n".encode())
     found = {"source": source, "target": target, "lines": len(kept), "pairs": int(kept.sum()), "left_out": left_out}
@@ -72,7 +77,9 @@ def augment(config: AugmentConfig) -> int:
 def _describe(config: AugmentConfig) -> dict[str, Any]:
     """What the result depends on."""
     search = {name: getattr(config, name) for name in asdict(SearchConfig())}
-    own = {name: getattr(config, name) for name in ("source", "target", "forward", "tag", "engine", "precision")}
+    own = {
+        name: getattr(config, name) for name in ("source", "target", "forward", "noise", "tag", "engine", "precision")
+    }
     texts = {text: checksum(Path(text)) for text in config.text}
     models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
     return {"models": models, "texts": texts, **search, **own}
@@ -87,13 +94,21 @@ def _read_card(path: Path) -> dict[str, Any]:
         return {}
 
 
+def _damaged(text: str) -> str:
+    """A text with a tenth of its words left out, a tenth blanked, and the others up to three places away."""
+    choose = random.Random(text)
+    words = [BLANK if choose.random() < _NOISE else word for word in text.split() if choose.random() >= _NOISE]
+    places = [place + choose.uniform(0, _REACH + 1) for place in range(len(words))]
+    return " ".join(word for _, word in sorted(zip(places, words, strict=True))) or BLANK
+
+
 def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> None:
-    """Append a row, a line and its translation, for each line that has none yet."""
+    """Append rows, a line and one of its n best translations each, for all lines that have none yet."""
     with rows.open("a+b") as file:
         file.seek(0)
         whole = [len(row) for row in file if row.endswith(b"\n")]
-        file.truncate(sum(whole))
-        done = len(whole)
+        done = len(whole) // config.n_best
+        file.truncate(sum(whole[: done * config.n_best]))
         if done:
             say(f"resuming after {done:,} lines")
         every = (line.replace("\t", " ") for text in config.text for line in read_lines(Path(text)))
@@ -102,6 +117,8 @@ def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> Non
             with naming(", ".join(config.text)):
                 found = translator.translate(chunk, config, line_counter(report, done), done + 1)
             for line, translation in zip(chunk, found, strict=True):
-                file.write(f"{line}\t{'' if translation.lost else translation.text}\n".encode())
+                texts = ["" if one.lost else one.text for one in translation.candidates]
+                texts += [""] * (config.n_best - len(texts))
+                file.write("".join(f"{line}\t{text}\n" for text in texts).encode())
             file.flush()
             done += len(chunk)

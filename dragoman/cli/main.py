@@ -15,6 +15,7 @@ from dragoman.config import VERSION, ConfigError, DragomanError, TrainConfig
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.runtime.console import command, say, silence
 
+_CHOICE = ("n_best", "sampling", "top_k", "top_p", "sampling_seed")  # of other translations than the best one
 VERBS = {
     "demo": Verb(options.DemoConfig, "dragoman.cli.demo", ()),
     "download": Verb(options.DownloadConfig, "dragoman.cli.data", ("name",)),
@@ -22,21 +23,21 @@ VERBS = {
     "check": Verb(options.CheckConfig, "dragoman.cli.data", ()),
     "train": Verb(TrainConfig, "dragoman.train", (), ("model.source_vocab_size", "model.target_vocab_size")),
     "translate": Verb(options.TranslateConfig, "dragoman.cli.translate", ("folder", "file")),
-    "augment": Verb(options.AugmentConfig, "dragoman.cli.augment", hidden=("n_best",)),
-    "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.evaluate", hidden=("n_best",)),
+    "augment": Verb(options.AugmentConfig, "dragoman.cli.augment"),
+    "evaluate": Verb(options.EvaluateConfig, "dragoman.cli.evaluate", hidden=_CHOICE),
     "compare": Verb(options.CompareConfig, "dragoman.cli.evaluate", ()),
     "score": Verb(options.ScoreConfig, "dragoman.cli.translate"),
     "inspect": Verb(
         options.InspectConfig,
         "dragoman.cli.inspect",
         ("folder", "sentence"),
-        ("n_best", "batch_tokens", "engine", "workers", "ensemble"),
+        (*_CHOICE, "batch_tokens", "engine", "workers", "ensemble"),
     ),
     "serve": Verb(
         options.ServeConfig,
         "dragoman.cli.serve",
         ("folder",),
-        ("n_best", "min_length", "batch_tokens", "sentences", "ensemble", "source", "target"),
+        (*_CHOICE, "min_length", "batch_tokens", "sentences", "ensemble", "source", "target"),
     ),
     "figures": Verb(options.FiguresConfig, "dragoman.cli.inspect", ("out",)),
     "reproduce": Verb(options.ReproduceConfig, "dragoman.cli.reproduce", ("recipe",)),

@@ -73,6 +73,13 @@ class AugmentConfig(TranslatorConfig):
     """First word of each source line, which tells synthetic text from human text (Caswell et al., 2019)."""
     forward: bool = False
     """Make the translations targets, not sources, for a model of the same direction (self-training, distillation)."""
+    noise: bool = False
+    """Damage the synthetic sources: a tenth of the words go, a tenth become <BLANK>, others change places with near
+    ones (Edunov et al., 2018)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not (self.noise and self.forward), "noise is for synthetic sources, which --forward does not make")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ Shapes: B sentences, W beam width, N = B * W hypotheses, T target length, V voca
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -85,16 +86,22 @@ class Engine:
         return f"torch {torch.__version__}, {'bf16' if self.autocast else 'fp32'} on {self.device.type}{models}"
 
     @torch.inference_mode()
-    def search(self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: list[list[int]], config: SearchConfig, *more_rules: Rule, seeds: Sequence[int] = ()
+    ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source (ids, each ending in EOS), best first; one batch.
 
-        more_rules are applied before the ordinary ones. A model that computes NaN is a DragomanError.
+        With config.sampling one hypothesis for each is drawn, by seeds, one for each. more_rules are applied before the
+        ordinary ones. A model that computes NaN is a DragomanError.
         """
+        if config.sampling:
+            config = replace(config, beam=1, n_best=1)
         limits = length_limits(sources, config, self.config.max_length)
         with self._evaluating():
             states = [DecoderState(model, self._padded(sources)) for model in (self.model, *self._ensemble)]
             start = EnsembleState(states) if self._ensemble else states[0]
-            found = search(_step, start, limits, config, [*more_rules, *rules_of(config)], self.device)
+            rules = [*more_rules, *rules_of(config, seeds or range(len(sources)))]
+            found = search(_step, start, limits, config, rules, self.device)
         if not all(found):
             raise DragomanError("the model computes NaN: its weights are damaged or too large; take another checkpoint")
         return found

@@ -104,6 +104,35 @@ def _fits(text: str, rest: str) -> bool:
     return text.startswith(rest) or rest.startswith(text)
 
 
-def rules_of(config: SearchConfig) -> list[Rule]:
-    """The rules that a search follows, in order."""
-    return [NEVER_WRITTEN, MinLength(config.min_length)]
+@dataclass(frozen=True)
+class Sample:
+    """Draw the next token of each hypothesis at random and forbid all others; the beam is 1.
+
+    The tokens with the k greatest logits compete, or the fewest with so much probability (Holtzman et al., 2020), each
+    with a chance in proportion to its probability to the power of 1 / temperature. A sentence's draws come from a
+    generator of its own, on the CPU, so they do not depend on the other sentences.
+    """
+
+    config: SearchConfig
+    generators: Sequence[torch.Generator]
+
+    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
+        scaled, config = logits.float(), self.config
+        if config.top_k:
+            least = scaled.topk(min(config.top_k, scaled.size(1)), dim=1).values[:, -1:]
+            scaled = scaled.masked_fill(scaled < least, -float("inf"))
+        if config.top_p < 1:
+            probabilities, order = scaled.softmax(dim=1).sort(dim=1, descending=True, stable=True)
+            before = probabilities.cumsum(dim=1) - probabilities
+            scaled = scaled.masked_fill((before >= config.top_p).gather(1, order.argsort(dim=1)), -float("inf"))
+        # The first of exponential waiting times with these rates comes from each token with its probability.
+        times = [torch.empty(scaled.size(1)).exponential_(generator=self.generators[i]) for i in sentences]
+        waits = torch.stack(times).to(logits.device)
+        drawn = ((scaled / config.sampling).softmax(dim=1) / waits).argmax(dim=1, keepdim=True)
+        return torch.full_like(logits, -float("inf")).scatter(1, drawn, logits.gather(1, drawn))
+
+
+def rules_of(config: SearchConfig, seeds: Sequence[int]) -> list[Rule]:
+    """The rules that a search follows, in order; each sentence has a seed for what is drawn."""
+    draws = [Sample(config, [torch.Generator().manual_seed(seed) for seed in seeds])] if config.sampling else []
+    return [NEVER_WRITTEN, MinLength(config.min_length), *draws]

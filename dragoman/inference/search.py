@@ -74,6 +74,7 @@ def search(
     last = torch.full((len(max_lengths),), BOS, dtype=torch.long, device=device)
     while beam.sentences:
         logits, totals = step(last, state)
+        logits = _ending_at_limit(beam, logits)
         for rule in rules:
             logits = rule(logits, beam.tokens, beam.sentences)
         scores, parents, tokens = _best_continuations(beam, logits, totals, 2 * config.beam)
@@ -92,15 +93,20 @@ def log_sums(logits: Tensor) -> Tensor:
     return torch.cat([block.float().logsumexp(dim=1) for block in torch.split(logits, rows)])
 
 
-def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best continuations of each sentence: scores, parent hypotheses and tokens, (B, count) each."""
-    batch, vocabulary = len(beam.sentences), logits.size(1)
+def _ending_at_limit(beam: _Beam, logits: Tensor) -> Tensor:
+    """The logits (N, V), with nothing but the end where nothing else fits."""
     at_limit = [length == beam.tokens.size(1) + 1 for length in beam.limits]
-    if any(at_limit):  # nothing but the end fits
+    if any(at_limit):
         full = torch.tensor(at_limit, device=logits.device).repeat_interleave(beam.width)
         ends = logits[full, EOS]
         logits = logits.masked_fill(full[:, None], _IMPOSSIBLE)
         logits[full, EOS] = ends
+    return logits
+
+
+def _best_continuations(beam: _Beam, logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The best continuations of each sentence: scores, parent hypotheses and tokens, (B, count) each."""
+    batch, vocabulary = len(beam.sentences), logits.size(1)
     sums = (beam.scores - totals.view(batch, -1))[:, :, None] + logits.view(batch, beam.width, -1)  # (B, W, V)
     scores, flat = _stable_topk(sums.view(batch, -1), count)
     return scores, flat // vocabulary, flat % vocabulary

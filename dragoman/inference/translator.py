@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
+from zlib import crc32
 
 import ctranslate2
 
@@ -164,7 +165,7 @@ class Translator:
         """
         if not self._torch_engines:
             if self._weights is None:
-                raise DragomanError("an exported model shows no attention: take the model folder that was exported")
+                raise DragomanError("an exported model takes no rules: take the model folder that was exported")
             loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
             self._torch_engines.append(_late("inference.engine").Engine(loaded.model, device, autocast=False))
         return self._torch_engines[0]
@@ -210,7 +211,8 @@ class Translator:
 
         progress is called with the number of lines finished since the last call; messages count from first_line.
         beginnings, one for each line, are texts that the translations must start with; "" forces nothing. With them,
-        PyTorch searches and each line is translated as one sentence.
+        PyTorch searches and each line is translated as one sentence. With config.sampling, translations are drawn at
+        random, in PyTorch; what is drawn for a line depends on the seed, the line, its number and nothing else.
 
         Raises:
             DragomanError: a character of a line has more subwords than the model takes, or memory runs out; or a
@@ -219,6 +221,7 @@ class Translator:
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
+        engine = self.torch_engine if config.sampling or any(beginnings) else self.engine
         split = config.sentences == "split" and not beginnings
         segments = list(self.source.segments(lines, self.longest_source, first_line, split))
         forced = self._beginnings(lines, segments, beginnings, config, first_line) if any(beginnings) else []
@@ -229,16 +232,19 @@ class Translator:
             if finished := sum(not waiting[line] for line in {segments[i].line for i in batch}):
                 progress(finished)
 
-        found = in_batches(
-            lambda batch: self._search([segments[i].ids for i in batch], config, [forced[i] for i in batch if forced]),
-            [len(segment.ids) for segment in segments],
-            self.engine.batch_tokens(config),
-            count,
-        )
-        return self._joined(lines, segments, found, config.n_best)
+        def find(batch: list[int]) -> list[list[Hypothesis]]:
+            sources = [segments[i].ids for i in batch]
+            if not (config.sampling or forced):
+                return self._search(sources, config)
+            numbers = [first_line + segments[i].line for i in batch]
+            return self._search_with_rules(sources, config, [forced[i] for i in batch if forced], numbers)
+
+        lengths = [len(segment.ids) for segment in segments]
+        found = in_batches(find, lengths, engine.batch_tokens(config), count)
+        return self._joined(lines, segments, found, config)
 
     def _joined(
-        self, lines: Sequence[str], segments: Sequence[Segment], found: Sequence[list[Hypothesis]], n_best: int
+        self, lines: Sequence[str], segments: Sequence[Segment], found: Sequence[list[Hypothesis]], config: SearchConfig
     ) -> list[Translation]:
         """The translation of each line from the hypotheses of each segment."""
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
@@ -249,7 +255,7 @@ class Translator:
             candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
         spaced = has_spaces(self.direction.target)
-        return [join_translations(of_line, spaced, n_best) for of_line in of_lines]
+        return [join_translations(of_line, spaced, config.n_best, config.sampling > 0) for of_line in of_lines]
 
     def complete(self, line: str, beginning: str, config: SearchConfig | None = None) -> Translation:
         """The best translation of a line that starts with this text, which may end inside a word.
@@ -282,13 +288,23 @@ class Translator:
             found.append("".join(written[i] for i in own) + space if own else "")
         return found
 
-    def _search(
-        self, sources: list[list[int]], config: SearchConfig, beginnings: Sequence[str] = ()
+    def _search_with_rules(
+        self, sources: list[list[int]], config: SearchConfig, beginnings: Sequence[str], lines: Sequence[int]
     ) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
+        """The hypotheses for each source that PyTorch finds or draws, each of a line, with its forced beginning."""
+        times = config.n_best if config.sampling else 1
+        many = [ids for ids in sources for _ in range(times)]
+        draws = [(config.sampling_seed, line, draw) for line in lines for draw in range(times)]
+        rules = self.rules(many, config)
         if any(beginnings):
-            begin = _late("inference.rules").Begin(self.vocabulary.target.written(), beginnings)
-            return self.torch_engine.search(sources, config, *self.rules(sources, config), begin)
+            each = [text for text in beginnings for _ in range(times)]
+            rules.append(_late("inference.rules").Begin(self.vocabulary.target.written(), each))
+        seeds = [crc32(repr((draw, ids)).encode()) for draw, ids in zip(draws, many, strict=True)]
+        found = self.torch_engine.search(many, config, *rules, seeds=seeds)
+        return [list(chain.from_iterable(found[i : i + times])) for i in range(0, len(found), times)]
+
+    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
         found = self.engine.search(sources, config)
         if self.vocabulary.has_symbols and (self._torch_engines or self._weights):
             symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)

@@ -1,6 +1,7 @@
 """augment: text in one language becomes pairs, also if it is stopped on the way."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,28 @@ def test_forward_translations_are_targets(folder: Path) -> None:
     assert [f"<BT> {line}" for line in backward[0]] == original
     assert backward[1] == [f"<BT> {line}" for line in translated]
     assert augment(folder, "--forward", "--tag", "")[0] == backward[0]
+
+
+def test_several_translations_of_a_line_are_pairs_and_sampled_ones_depend_on_a_seed(folder: Path) -> None:
+    best, several = augment(folder), augment(folder, "--n-best", 3)
+    assert len(several[0]) > 2 * len(best[0])
+    assert {*zip(*best, strict=True)} < {*zip(*several, strict=True)}
+    drawn = [
+        augment(folder, "--sampling", 0.7, "--top-k", 3, "--n-best", 3, "--sampling-seed", seed) for seed in (1, 2, 1)
+    ]
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert len({*zip(*drawn[0], strict=True)}) == len(drawn[0][0]) > len(best[0])
+
+
+def test_noise_leaves_out_blanks_and_moves_words_of_sources_alone(folder: Path) -> None:
+    clean, noisy = augment(folder), augment(folder, "--noise")
+    assert noisy[0] == clean[0]
+    kept = [word for line in noisy[1] for word in line.split()[1:]]
+    assert 0.02 < kept.count(commands.BLANK) / len(kept) < 0.3
+    for before, after in zip(clean[1], noisy[1], strict=True):
+        words, left = before.split(), [word for word in after.split() if word != commands.BLANK]
+        assert left[0] == "<BT>"
+        assert not Counter(left) - Counter(words)
 
 
 def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

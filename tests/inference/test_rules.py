@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from dragoman.config import BOS, EOS, PAD, UNK
+from dragoman.config import BOS, EOS, PAD, UNK, SearchConfig
 from dragoman.inference.hypotheses import length_penalty
-from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once
+from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once, Sample
 
 NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
 
@@ -44,3 +44,35 @@ def test_symbols_are_written_once_and_before_the_end() -> None:
     assert after[2].tolist() == after[3].tolist() == [0, 0, 0, closed, closed, 3, closed, 0]  # has the first of two
     assert after[4].tolist() == after[5].tolist() == [0, 0, 0, 3, 0, 0, closed, 0]  # has reached its limit
     assert after[6].tolist() == after[7].tolist() == [closed] * 4 + [3] + [closed] * 3  # has room for both
+
+
+# ---- sampling
+
+
+def drawn(sampling: float, top_k: int = 0, top_p: float = 1.0) -> torch.Tensor:
+    """How often each of five tokens with these log-probabilities is drawn, as shares of 4,000."""
+    logits = torch.tensor([0.5, 0.25, 0.125, 0.1, 0.025]).log()
+    config = SearchConfig(sampling=sampling, top_k=top_k, top_p=top_p)
+    rule = Sample(config, [torch.Generator().manual_seed(seed) for seed in range(4000)])
+    after = rule(logits.repeat(4000, 1), torch.empty(4000, 0, dtype=torch.long), range(4000))
+    chosen = after.argmax(dim=1)
+    assert torch.equal(after.isfinite().sum(dim=1), torch.ones(4000, dtype=torch.long))
+    assert torch.equal(after.max(dim=1).values, logits[chosen])  # the model's own, whatever the temperature
+    return chosen.bincount(minlength=5) / 4000
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ((1.0,), [0.5, 0.25, 0.125, 0.1, 0.025]),
+        ((0.5,), [0.7353, 0.1838, 0.0460, 0.0294, 0.0018]),  # squares
+        ((1.0, 2), [2 / 3, 1 / 3, 0, 0, 0]),
+        ((1.0, 0, 0.76), [0.5714, 0.2857, 0.1429, 0, 0]),
+        ((1.0, 0, 0.4), [1, 0, 0, 0, 0]),
+        ((1.0, 99, 1.0), [0.5, 0.25, 0.125, 0.1, 0.025]),
+    ],
+)
+def test_tokens_are_drawn_as_often_as_they_are_probable(settings: tuple[float, ...], expected: list[float]) -> None:
+    found = drawn(*settings)  # type: ignore[arg-type]
+    assert found.tolist() == pytest.approx(expected, abs=0.025)
+    assert [share == 0 for share in found] == [share == 0 for share in expected]

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,24 @@ def test_score_of_a_translation_is_the_score_that_translate_gave(joint: bool, no
             assert log_prob == pytest.approx(candidate.log_prob, abs=1e-3)
             scored = PairScore(log_prob, len(candidate.subwords) + 1)
             assert scored.score(config.length_penalty) == pytest.approx(candidate.score, abs=1e-3)
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_line_alone() -> None:
+    translator = build()
+    config = SearchConfig(beam=1, n_best=3, sampling=1.5, top_k=50, max_length=4, length_penalty=0.0)
+    together = translator.translate(LINES, config)
+    apart = translator.translate(LINES, replace(config, batch_tokens=100))
+    one_by_one = [translator.translate([line], config, first_line=n)[0] for n, line in enumerate(LINES, start=1)]
+    assert [texts(t.candidates) for t in apart] == [texts(t.candidates) for t in together]
+    assert texts(one_by_one) == texts(together)
+    assert texts(translator.translate(LINES, replace(config, sampling_seed=2))) != texts(together)
+    assert len({candidate.text for t in together for candidate in t.candidates}) > len(LINES)
+    for line, drawn in zip(LINES[:5], together, strict=False):
+        source = [*translator.vocabulary.source.encode([line])[0], EOS]
+        assert len(drawn.candidates) == 3
+        for candidate in drawn.candidates:
+            (log_prob,) = translator.engine.score([source], [[*candidate.subwords, EOS]])
+            assert log_prob == pytest.approx(candidate.log_prob, abs=1e-3)
 
 
 def test_a_given_translation_longer_than_the_model_is_refused_and_named() -> None:
