@@ -1,17 +1,19 @@
 """The verb `reproduce`: follows a recipe, one YAML file, from the text to a table of scores."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dragoman.checkpoint import fingerprint
-from dragoman.cli.evaluate import evaluate
 from dragoman.cli.main import VERBS
 from dragoman.cli.options import ReproduceConfig
 from dragoman.cli.parsing import parse, read_yaml
-from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig
+from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig, require
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
@@ -20,9 +22,10 @@ from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import locate_all
-from dragoman.train import dry_run_training, train
+from dragoman.train import dry_run_training
 from dragoman.training.dry_run import SyntheticText, dry_run
 
+_FIRST = ("train", "augment")  # what can come before; both continue where they were interrupted
 _WRITTEN = ("results.md", "results.json")
 
 
@@ -38,6 +41,9 @@ class Recipe(Settings):
     """Settings of train, as in its files; texts are below the folder of the data."""
     evaluate: dict[str, Any]
     """Options of evaluate; texts as in train."""
+    before: list[dict[str, Any]] = field(default_factory=list)
+    """What to do first, and once: a verb and its options each, such as augment. OUT/NAME is below the folder of runs,
+    here and in train."""
     seeds: list[int] = field(default_factory=lambda: [1])
     """Train once with each of these."""
     published: str = ""
@@ -46,8 +52,19 @@ class Recipe(Settings):
     """Pairs and mean length of the text, for a dry run without it."""
 
 
-Call = tuple[str, Any]
-"""The call of a verb: the command for people to copy, and what the verb makes of it."""
+class Call(NamedTuple):
+    """The call of a verb."""
+
+    verb: str
+    words: list[str]
+    config: Any
+    """What the verb makes of the words."""
+
+    def __call__(self) -> int:
+        """Show the command, for people to copy, and run it; returns the exit code."""
+        say(f"$ {command(self.verb, *self.words)}")
+        known = VERBS[self.verb]
+        return int(getattr(import_module(known.module), known.function or self.verb)(self.config))
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -68,11 +85,15 @@ def reproduce(config: ReproduceConfig) -> int:
     config = replace(config, data=data, out=str(out), seeds=seeds)  # refuses impossible seeds
     say(recipe.about)
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
+    first = _plan_before(recipe, config)
     plans = [_plan(recipe, config, out / f"seed-{seed}", seed) for seed in seeds]
-    (_, training), (_, scoring) = plans[0]
-    missing = _missing(training, scoring.test)
+    training, scoring = (call.config for call in plans[0])
+    texts = [*training.train, *training.valid, *training.test, *scoring.test]
+    missing = _missing([text for text in texts if not text.startswith(f"{out}{os.sep}")], training)
     if config.dry_run:
-        print("\n".join(_dry_run(recipe, training, missing)))
+        print("\n".join(_dry_run(recipe, training, _missing(texts, training))))
+        if first:
+            print(f"before it: {', '.join(call.verb for call in first)}")
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
@@ -80,52 +101,75 @@ def reproduce(config: ReproduceConfig) -> int:
     if missing:
         say(f"{missing}\n$ {command('download', recipe.download, '--out', data)}")
         download(recipe.download, Path(data))
-    for (train_command, training), (evaluate_command, scoring) in plans:
-        say(f"$ {train_command}")
-        if code := train(training):
+    for call in [*first, *chain.from_iterable(plans)]:
+        if code := call():
             return code
-        say(f"$ {evaluate_command}")
-        evaluate(scoring)
     _conclude(recipe, _of_one_system(read_evaluation(str(out / f"seed-{seeds[-1]}" / "scores.json")), out), out)
     return 0
 
 
+def _plan_before(recipe: Recipe, config: ReproduceConfig) -> list[Call]:
+    """The calls of what comes first; errors as for _plan."""
+    calls = []
+    for step in recipe.before:
+        for verb, options in step.items():
+            require(verb in _FIRST and isinstance(options, Mapping), f"{config.recipe}: before has no step {verb!r}")
+            places = [str(_place(options[name], config)) for name in VERBS[verb].positionals if name in options]
+            others = {name: value for name, value in options.items() if name not in VERBS[verb].positionals}
+            changing = _when_changed(config) if verb == "train" else []
+            words = places + _options(others, config) + ["--device", config.device] + changing
+            calls.append(_call(verb, words, config))
+    return calls
+
+
 def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> tuple[Call, Call]:
     """The calls of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
-    training = ["--out", str(folder), "--seed", str(seed), "--device", config.device]
-    training += ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
+    training = ["--out", str(folder), "--seed", str(seed), "--device", config.device, *_when_changed(config)]
     scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
     scoring += ["--device", config.device]
-    training = _options(recipe.train, config.data) + training
-    scoring += _options(recipe.evaluate, config.data)
+    training = _options(recipe.train, config) + training
+    scoring += _options(recipe.evaluate, config)
+    return _call("train", training, config), _call("evaluate", scoring, config)
+
+
+def _when_changed(config: ReproduceConfig) -> list[str]:
+    return ["--restart"] * config.restart + ["--accept-changes"] * config.accept_changes
+
+
+def _call(verb: str, words: list[str], config: ReproduceConfig) -> Call:
     try:
-        first, second = (
-            (command(verb, *words), parse(verb, VERBS[verb], words))
-            for verb, words in (("train", training), ("evaluate", scoring))
-        )
+        return Call(verb, words, parse(verb, VERBS[verb], words))
     except ConfigError as error:
         raise ConfigError(f"{config.recipe}: {error}") from None
-    return first, second
 
 
-def _options(settings: Mapping[str, Any], data: str, group: str = "") -> list[str]:
-    """Settings as words of the command line; lists are of texts, which are in the folder of the data."""
+def _options(settings: Mapping[str, Any], config: ReproduceConfig, group: str = "") -> list[str]:
+    """Settings as words of the command line; lists, but those of numbers, are of texts, in the folder of the data."""
     words = list[str]()
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            words += _options(value, data, f"{group}{name}.")
+            words += _options(value, config, f"{group}{name}.")
         elif isinstance(value, list):
-            texts = [",".join(str(Path(data, part)) for part in str(text).split(",")) for text in value]
-            words += [f"--{group}{name}", *texts]
+            places = (",".join(_place(part, config, config.data) for part in str(item).split(",")) for item in value)
+            is_numbers = all(isinstance(item, int | float) for item in value)
+            words += [f"--{group}{name}", *(map(str, value) if is_numbers else places)]
         else:
-            words.append(f"--{group}{name}={value}")
+            words.append(f"--{group}{name}={_place(value, config)}")
     return words
 
 
-def _missing(run: TrainConfig, tests: Sequence[str]) -> str:
-    """What the disk lacks of the texts; empty if it has all."""
+def _place(value: Any, config: ReproduceConfig, folder: str = "") -> str:
+    """A setting as a word: OUT/NAME in the folder of the runs, others in this folder, if they are paths."""
+    text = str(value)
+    if text.startswith("OUT/"):
+        return str(Path(config.out, text.removeprefix("OUT/")))
+    return str(Path(folder, text)) if folder else text
+
+
+def _missing(texts: Sequence[str], run: TrainConfig) -> str:
+    """What the disk lacks of the texts of a run; empty if it has all."""
     try:
-        locate_all([*run.train, *run.valid, *run.test, *tests], run.source, run.target)
+        locate_all(texts, run.source, run.target)
     except DragomanError as error:
         return str(error)
     return ""

@@ -62,7 +62,8 @@ def join_translations(
 ) -> Translation:
     """The translation of a line from what was found for each segment, best first, with the n best combinations.
 
-    Of what was drawn, the first translations of all segments belong together, then the second ones. In a spaced language, what stands between translations is the space after the part of the source, at least one.
+    Of what was drawn, the first translations of all segments belong together, then the second ones, and so on. In a
+    spaced language, what stands between translations is the space after the part of the source, at least one.
     """
     if len(found) == 1 and not found[0][0].source:
         best, *others = found[0][1]

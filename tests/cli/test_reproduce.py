@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+import dragoman.train
 from dragoman.checkpoint import fingerprint
 from dragoman.cli import reproduce as reproduce_module
 from dragoman.cli.options import ReproduceConfig
-from dragoman.cli.reproduce import _plan, read_recipe
+from dragoman.cli.reproduce import _plan, _plan_before, read_recipe
 from dragoman.config import DragomanError, TrainConfig
 from dragoman.datasets.download import SOURCES
 from tests import command_calls
@@ -125,7 +126,7 @@ def test_the_commands_that_it_prints_do_the_same(finished: tuple[Path, Result], 
 
 
 def test_an_interrupted_one_continues_and_counts(again: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out, train = again.parent / "out", reproduce_module.train
+    out, train = again.parent / "out", dragoman.train.train
     shutil.rmtree(out / "seed-1")
     (out / "results.md").unlink()
 
@@ -134,7 +135,7 @@ def test_an_interrupted_one_continues_and_counts(again: Path, data: Path, monkey
         return 130
 
     with monkeypatch.context() as patch:
-        patch.setattr(reproduce_module, "train", interrupted)
+        patch.setattr(dragoman.train, "train", interrupted)
         assert run(again, data).code == 130
     assert not (out / "results.md").exists()
     result = run(again, data, "--seeds", 1)
@@ -170,6 +171,28 @@ def test_runs_of_a_changed_recipe_stand_alone(settings: dict[str, Any], kind: st
     told = run(again, data, "--seeds", 3).err
     assert seeds_of(again) == [3]
     assert all(f"seed-{seed}: not in the table (differs in: {kind})" in told for seed in (1, 2))
+
+
+def test_what_comes_before_is_made_once_and_learned_from(data: Path, tmp_path: Path) -> None:
+    teacher = SMALL["train"] | {"out": "OUT/teacher", "max_steps": 3}
+    taught = {"folder": "OUT/teacher", "text": ["train.en"], "out": "OUT/taught", "forward": True, "tag": "",
+              "min_length": 3, "max_length": 1, "sampling": 1, "engine": "torch"}  # fmt: skip
+    steps = [{"train": teacher}, {"augment": taught}]
+    recipe = write_recipe(
+        tmp_path, train={"train": ["train", "OUT/taught"], "weights": [1, 1.0]}, before=steps, seeds=[1]
+    )
+    shown = run(recipe, data, "--dry-run")
+    assert "before it: train, augment" in shown.out
+    assert "imagining 300 pairs" in shown.err
+    first, second = run(recipe, data), run(recipe, data)
+    assert (first.code, second.code) == (0, 0), first.err
+    assert "already made of this text" in second.err
+    assert second.out == first.out
+    taught_pairs = len((tmp_path / "out" / "taught.xx").read_text().splitlines())
+    (one,) = json.loads((tmp_path / "out" / "results.json").read_text())["runs"]
+    assert one["model"]["training_pairs"] == 100 + taught_pairs > 100
+    refused = run(write_recipe(tmp_path, before=[{"serve": {}}]), data)
+    assert "before has no step 'serve'" in refused.err
 
 
 def test_missing_text_is_downloaded_into_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,8 +280,10 @@ def test_what_is_no_recipe_is_refused_with_the_reason(content: object, reason: s
 def test_recipes_are_such_as_the_verbs_take(path: Path) -> None:
     recipe = read_recipe(path)
     assert recipe.download in SOURCES
-    (_, training), (_, scoring) = _plan(recipe, ReproduceConfig(recipe="x", data="data"), Path("out"), 1)
+    config = ReproduceConfig(recipe="x", data="data", out="out")
+    training, scoring = (call.config for call in _plan(recipe, config, Path("out/seed-1"), 1))
+    made = {call.config.out for call in _plan_before(recipe, config)}
     assert training.max_steps
-    assert all(text.startswith("data/") for text in [*training.train, *training.valid])
+    assert all(text.startswith("data/") or text in made for text in [*training.train, *training.valid])
     settings = {name: getattr(scoring, name) for name in recipe.evaluate if name != "test"}
     assert settings == {name: value for name, value in recipe.evaluate.items() if name != "test"}
