@@ -309,7 +309,8 @@ class TrainConfig(Settings):
     target: str
     """Target language code, or several."""
     train: list[str]
-    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also
+    .gz, .zst, or a pattern of several, such as "part-*"."""
     out: str
     """Model folder to write. The same command again resumes an interrupted run."""
     valid: list[str] = field(default_factory=list)

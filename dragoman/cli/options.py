@@ -66,7 +66,7 @@ class AugmentConfig(TranslatorConfig):
     folder: str
     """Model folder that translates the text; for back-translation, one of the reverse direction."""
     text: list[str]
-    """Text in the model's source language, one sentence per line; also .gz."""
+    """Text in the model's source language, one sentence per line; also .gz or .zst."""
     out: str
     """Prefix of the files to write: OUT.en, OUT.fr, and OUT.json with what they were made from."""
     tag: str = "<BT>"
@@ -115,7 +115,8 @@ class EvaluateConfig(TranslatorConfig):
     folder: str
     """Model folder."""
     test: list[str]
-    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Test text: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also
+    .gz, .zst, or a pattern of several, such as "part-*"."""
     tokenized: bool = False
     """The text is tokenised: score its tokens, in lower case. Compare only with tokenised BLEU."""
     json: str = ""
@@ -135,7 +136,8 @@ class ScoreConfig(LanguageConfig):
     folder: str
     """Model folder."""
     test: list[str]
-    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Sentence pairs: PREFIX, FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also
+    .gz, .zst, or a pattern of several, such as "part-*"."""
     length_penalty: LengthPenalty = 0.6
     """α; the score is log-probability / ((5 + length) / 6)^α."""
     device: str = "auto"
@@ -290,7 +292,8 @@ class SplitConfig(Settings):
     target: str
     """Target language code."""
     text: list[str]
-    """Text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also
+    .gz, .zst, or a pattern of several, such as "part-*"."""
     out: str
     """Folder for train, valid and test."""
     pairs: Positive = 1000
@@ -306,7 +309,8 @@ class CheckConfig(Settings):
     target: str
     """Target language code."""
     train: list[str]
-    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also .gz."""
+    """Training text: PREFIX (PREFIX.en and PREFIX.de), FILE.tsv, FILE.jsonl, or SOURCE_FILE,TARGET_FILE; also
+    .gz, .zst, or a pattern of several, such as "part-*"."""
     valid: list[str] = field(default_factory=list)
     """Validation text, searched for in the training text."""
     test: list[str] = field(default_factory=list)

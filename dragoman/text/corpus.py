@@ -1,17 +1,19 @@
-"""Reading parallel text in UTF-8: two files, TSV or JSONL, each also gzipped.
+"""Reading parallel text in UTF-8: two files, TSV or JSONL, each also compressed (.gz, .zst).
 
 A line ends at "\\n" and nowhere else: U+2028 or U+0085 would put the two sides out of step.
 """
 
 import codecs
+import glob
 import gzip
 import hashlib
 import io
 import json
 import re
+import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dragoman.config import DragomanError
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.languages import directions, target_tag
 
 Pair = tuple[str, str]
@@ -27,6 +30,7 @@ Pair = tuple[str, str]
 
 # What stands for a line beyond the end of a file, and for one that is not UTF-8: no line contains a line feed.
 _NO_LINE, _NOT_UTF8 = "\n", "\n\n"
+_COMPRESSED = (".gz", ".zst")
 _FIRST_ROWS = 100  # rows of a table that show what its columns hold
 _NOT_TEXT = (b"PK\x03\x04", b"\x1f\x8b", b"BZh91AY", b"\xfd7zXZ", b"(\xb5/\xfd", b"%PDF-")
 """How archives (and office documents, which are some), compressed files and PDFs begin."""
@@ -77,7 +81,7 @@ class Corpus:
         """
         if len(self.paths) == 2:
             return self._read_two_files(on_problem)
-        is_jsonl = self.paths[0].name.removesuffix(".gz").endswith((".jsonl", ".json"))
+        is_jsonl = _plain(self.paths[0].name).endswith((".jsonl", ".json"))
         return self._read_jsonl(on_problem) if is_jsonl else self._read_tsv(on_problem)
 
     def tagged(self) -> Iterator[Pair]:
@@ -136,13 +140,13 @@ class Corpus:
 
 
 def locate(text: str, source: str, target: str) -> Corpus:
-    """Find the files that a --train, --valid or --test argument means, also if they are gzipped.
+    """Find the files that a --train, --valid or --test argument means, also if they are compressed.
 
     The text is a prefix (for PREFIX.source and PREFIX.target), "SOURCE_FILE,TARGET_FILE", or a TSV or JSONL file.
     """
     languages = (source, target)
     sides = [Path(f"{text}.{language}") for language in languages]
-    found = [_with_or_without_gz(side) for side in sides]
+    found = [_existing(side) for side in sides]
     if found[0] and found[1]:
         return Corpus((found[0], found[1]), languages)
     if Path(text).is_file():
@@ -153,21 +157,25 @@ def locate(text: str, source: str, target: str) -> Corpus:
         missing = [path for path in (Path(first), Path(second)) if not path.is_file()]
         if not missing:
             return Corpus((Path(first), Path(second)), languages)
-    raise DragomanError(f"{' and '.join(map(str, missing))}: no such file (nor with .gz), nor one named {text}")
+    raise DragomanError(
+        f"{' and '.join(map(str, missing))}: no such file (nor with {' or '.join(_COMPRESSED)}), nor one named {text}"
+    )
 
 
 def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
     """Find the files of several texts, one text after the other; arguments and errors as for locate.
 
-    source and target may be lists of codes such as "en,de". Then a text is a prefix, and has each direction whose two
-    files are there.
+    A text may be a pattern such as "parts/*.tsv.gz" or, for prefixes, "parts/part-*": then it is all files that match,
+    in alphabetical order. source and target may be lists of codes such as "en,de". Then a text is a prefix, and has
+    each direction whose two files are there.
     """
     pairs = directions(source, target)
+    texts = [one for text in texts for one in _matching(text, {language for pair in pairs for language in pair})]
     if len(pairs) == 1:
         return [locate(text, *pairs[0]) for text in texts]
     found = []
     for text in texts:
-        own = [locate(text, *pair) for pair in pairs if all(_with_or_without_gz(Path(f"{text}.{one}")) for one in pair)]
+        own = [locate(text, *pair) for pair in pairs if all(_existing(Path(f"{text}.{one}")) for one in pair)]
         if not own:
             files = " and ".join(f"{text}.{language}" for language in pairs[0])
             raise DragomanError(f"{text}: no direction has both its files, such as {files}")
@@ -175,8 +183,26 @@ def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
     return found
 
 
-def _with_or_without_gz(path: Path) -> Path | None:
-    return next((one for one in (path, Path(f"{path}.gz")) if one.is_file()), None)
+def _existing(path: Path) -> Path | None:
+    """This file, or a compressed one."""
+    return next((one for one in (path, *(Path(f"{path}{end}") for end in _COMPRESSED)) if one.is_file()), None)
+
+
+def _plain(name: str) -> str:
+    """The name of a file without what says that it is compressed."""
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
+def _matching(text: str, languages: Collection[str]) -> list[str]:
+    """The prefixes, or else the files, that a pattern matches; the text itself if it is none."""
+    if not {*"*?"}.intersection(text):
+        return [text]
+    files = {language: map(_plain, glob.glob(f"{text}.{language}*")) for language in languages}
+    found = {name.removesuffix(f".{one}") for one, names in files.items() for name in names if name.endswith(f".{one}")}
+    found = found or {name for name in glob.glob(text) if Path(name).is_file()}
+    if not found:
+        raise DragomanError(f"{text}: no file matches this pattern")
+    return sorted(found)
 
 
 def read_pairs(texts: Iterable[str], source: str, target: str) -> Iterator[Pair]:
@@ -201,14 +227,19 @@ def holds_out(source: str, share: float) -> bool:
 
 
 def read_lines(path: Path, on_problem: OnProblem = refuse) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without their ends; gzipped if the name ends in .gz."""
+    """Yield the lines of a UTF-8 file, without their ends; compressed if the name ends in .gz or .zst."""
+    broken: tuple[type[Exception], ...] = (gzip.BadGzipFile, EOFError, zlib.error)
     try:
-        # A GzipFile gives lines slowly by itself.
-        with io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield from decode_lines(file, str(path), on_problem)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        cure = "get the file again, or rename it without .gz if it is not compressed"
-        raise DragomanError(f"{path}: damaged gzip file ({error}); {cure}") from None
+        if path.suffix == ".zst":
+            zstd = import_optional("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", "zstd")
+            broken, opened = (*broken, zstd.ZstdError), zstd.open(path)
+        else:
+            opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb", buffering=0)  # noqa: SIM115
+        with io.BufferedReader(opened) as lines:  # the libraries give lines slowly by themselves
+            yield from decode_lines(lines, str(path), on_problem)
+    except broken as error:
+        cure = f"get the file again, or rename it without {path.suffix} if it is not compressed"
+        raise DragomanError(f"{path}: damaged compressed file ({error}); {cure}") from None
     except OSError as error:
         raise DragomanError(f"{path}: {error.strerror or error}") from None
 

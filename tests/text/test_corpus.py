@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError
+from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.corpus import Pair, Problem, decode_lines, holds_out, locate, read_lines, read_pairs
 
 # Everything that str.splitlines() takes for the end of a line, in the middle of one.
@@ -31,9 +33,16 @@ PAIRS: list[Pair] = [
 ]
 
 
+def compress_zstd(data: bytes) -> bytes:
+    """In two frames, as parallel compression makes them."""
+    zstd = import_optional("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", "zstd")
+    half = len(data) // 2
+    return bytes(zstd.compress(data[:half]) + zstd.compress(data[half:]))
+
+
 def write(path: Path, content: bytes | str) -> Path:
     data = content.encode() if isinstance(content, str) else content
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    path.write_bytes({".gz": gzip.compress, ".zst": compress_zstd}.get(path.suffix, bytes)(data))
     return path
 
 
@@ -74,7 +83,7 @@ def complaint(text: str | Path) -> str:
     return str(error.value)
 
 
-@pytest.mark.parametrize("zipped", ["", ".gz"])
+@pytest.mark.parametrize("zipped", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("write_text", [as_prefix, as_two_files, as_tsv, as_jsonl])
 def test_every_format_gives_the_same_pairs(write_text: Callable[[Path, str], str], zipped: str, tmp_path: Path) -> None:
     assert read(write_text(tmp_path, zipped)) == PAIRS
@@ -86,6 +95,20 @@ def test_several_texts_follow_each_other_in_the_order_given(tmp_path: Path) -> N
     texts = [str(tmp_path / "news.2014"), as_prefix(tmp_path, ""), str(tmp_path / "news.2014")]
     assert list(read_pairs(texts, "en", "de")) == [("en", "de"), *PAIRS, ("en", "de")]
     assert list(read_pairs(texts, "de", "en"))[:2] == [("de", "en"), PAIRS[0][::-1]]
+
+
+def test_a_pattern_is_all_that_it_matches_in_order(tmp_path: Path) -> None:
+    for number, ending in ((10, ".gz"), (2, ""), (1, ".zst")):
+        for language in ("en", "de"):
+            write(tmp_path / f"part-{number:02}.{language}{ending}", f"{language} {number}\n")
+    write(tmp_path / "part-03.tsv", "table\tTabelle\n")
+    expected = [(f"en {number}", f"de {number}") for number in (1, 2, 10)]
+    assert read(tmp_path / "part-*") == expected
+    assert read(tmp_path / "part-?0") == expected[2:]
+    assert read(tmp_path / "part-*.tsv") == [("table", "Tabelle")]
+    assert complaint(tmp_path / "x*") == f"{tmp_path / 'x*'}: no file matches this pattern"
+    write(tmp_path / "part-04.en", "alone\n")
+    assert "part-04.de: no such file" in complaint(tmp_path / "part-*")
 
 
 def test_windows_line_ends_and_the_byte_order_mark_are_dropped(tmp_path: Path) -> None:
@@ -127,12 +150,13 @@ def test_a_bad_json_line_is_named_with_the_form_it_should_have(bad: str, tmp_pat
     assert '{"en": "…", "de": "…"} or {"translation": {"en": "…", "de": "…"}}' in message
 
 
-@pytest.mark.parametrize(("kept", "said"), [(1000, "damaged gzip file"), (0, "rename it without .gz")])
-def test_a_damaged_gzip_file_is_named(kept: int, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", [".gz", ".zst"])
+@pytest.mark.parametrize(("kept", "said"), [(1000, "damaged compressed file"), (0, "rename it without .")])
+def test_a_damaged_compressed_file_is_named(kept: int, said: str, ending: str, tmp_path: Path) -> None:
     noise = random.Random(3)
     content = "".join(f"{noise.random()}\t{noise.random()}\n" for _ in range(300)).encode()
-    path = tmp_path / "text.tsv.gz"
-    path.write_bytes(gzip.compress(content)[:kept] or content)
+    path = write(tmp_path / f"text.tsv{ending}", content)
+    path.write_bytes(path.read_bytes()[:kept] or content)
     message = complaint(path)
     assert str(path) in message
     assert said in message
