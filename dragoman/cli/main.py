@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from dragoman.cli import options
 from dragoman.cli.parsing import Verb, first_sentence, nearest, parse
@@ -87,11 +88,16 @@ def _run(name: str, *words: str) -> int:
         raise ConfigError(f"unknown verb {name!r}{nearest(name, VERBS)}; see {command('--help')}")
     verb = VERBS[name]
     config = parse(name, verb, words, lambda run: str(importlib.import_module(verb.module).choose_preset(run)))
-    function = getattr(importlib.import_module(verb.module), verb.function or name)
     with _unwinding_on_signals():
-        code = int(function(config))
+        code = call(name, config)
     sys.stdout.flush()
     return code
+
+
+def call(name: str, config: Any) -> int:
+    """Do what a verb does; returns the exit code."""
+    verb = VERBS[name]
+    return int(getattr(importlib.import_module(verb.module), verb.function or name)(config))
 
 
 def _explanation(error: Exception) -> str | None:

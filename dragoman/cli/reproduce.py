@@ -4,13 +4,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dragoman.checkpoint import fingerprint
-from dragoman.cli.main import VERBS
+from dragoman.cli.main import VERBS, call
 from dragoman.cli.options import ReproduceConfig
 from dragoman.cli.parsing import parse, read_yaml
 from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig, require
@@ -63,8 +62,7 @@ class Call(NamedTuple):
     def __call__(self) -> int:
         """Show the command, for people to copy, and run it; returns the exit code."""
         say(f"$ {command(self.verb, *self.words)}")
-        known = VERBS[self.verb]
-        return int(getattr(import_module(known.module), known.function or self.verb)(self.config))
+        return call(self.verb, self.config)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -87,13 +85,13 @@ def reproduce(config: ReproduceConfig) -> int:
     # All are planned before anything is fetched: a wrong setting is found now, not after days.
     first = _plan_before(recipe, config)
     plans = [_plan(recipe, config, out / f"seed-{seed}", seed) for seed in seeds]
-    training, scoring = (call.config for call in plans[0])
+    training, scoring = (one.config for one in plans[0])
     texts = [*training.train, *training.valid, *training.test, *scoring.test]
     missing = _missing([text for text in texts if not text.startswith(f"{out}{os.sep}")], training)
     if config.dry_run:
         print("\n".join(_dry_run(recipe, training, _missing(texts, training))))
         if first:
-            print(f"before it: {', '.join(call.verb for call in first)}")
+            print(f"before it: {', '.join(one.verb for one in first)}")
         if len(seeds) > 1:
             print(f"seeds: {', '.join(map(str, seeds))}: {len(seeds)} such runs, one after the other")
         return 0
@@ -101,8 +99,8 @@ def reproduce(config: ReproduceConfig) -> int:
     if missing:
         say(f"{missing}\n$ {command('download', recipe.download, '--out', data)}")
         download(recipe.download, Path(data))
-    for call in [*first, *chain.from_iterable(plans)]:
-        if code := call():
+    for step in [*first, *chain.from_iterable(plans)]:
+        if code := step():
             return code
     _conclude(recipe, _of_one_system(read_evaluation(str(out / f"seed-{seeds[-1]}" / "scores.json")), out), out)
     return 0
