@@ -99,8 +99,8 @@ def reproduce(config: ReproduceConfig) -> int:
     if missing:
         say(f"{missing}\n$ {command('download', recipe.download, '--out', data)}")
         download(recipe.download, Path(data))
-    for step in [*first, *chain.from_iterable(plans)]:
-        if code := step():
+    for planned in [*first, *chain.from_iterable(plans)]:
+        if code := planned():
             return code
     _conclude(recipe, _of_one_system(read_evaluation(str(out / f"seed-{seeds[-1]}" / "scores.json")), out), out)
     return 0
