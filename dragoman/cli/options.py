@@ -54,6 +54,8 @@ class TranslateConfig(TranslatorConfig):
     auto, which needs no value: words, or subwords for languages written without spaces."""
     alignment_layer: int = 0
     """Decoder layer for alignments, from 1; 0: the last but one of six or more, else the last."""
+    glossary: str = ""
+    """TSV of terms: source term, tab, the translation that it must have, as it is written there."""
     prefix: str = ""
     """File of forced beginnings: each translation starts with its line of the file; empty lines force nothing. Uses
     PyTorch."""

@@ -17,7 +17,7 @@ from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, command, say
-from dragoman.text.corpus import decode_lines, read_lines, read_pairs
+from dragoman.text.corpus import Corpus, decode_lines, read_lines, read_pairs
 from dragoman.text.placeholders import SYMBOL
 
 _LINES_AT_ONCE = 2000
@@ -31,6 +31,11 @@ def translate(config: TranslateConfig) -> int:
         raise DragomanError(f"{config.file}: no such file; {cure}")
     translator = load(config, config.folder)
     require_one(translator, "target")
+    if config.glossary:
+        terms = Corpus((Path(config.glossary),), ("source", "target")).read()
+        own = {term.strip(): translation.strip() for term, translation in terms}
+        with naming(config.glossary):
+            translator = translator.with_glossary(own)
     if config.alignments != "none":
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():

@@ -9,7 +9,7 @@ import copy
 import importlib
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice, starmap
@@ -37,7 +37,7 @@ from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.text.languages import has_spaces, target_tag
-from dragoman.text.placeholders import SYMBOLS, mask_target, restore
+from dragoman.text.placeholders import SYMBOLS, mask_target, pattern_of, restore
 from dragoman.text.subwords import Vocabulary
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Translator:
         weights: Path | None = None,
     ) -> None:
         self.engine, self.vocabulary, self.direction, self.config = engine, vocabulary, direction, engine.config
+        self._glossary: Mapping[str, str] = {}
         self._weights = weights  # folder of what torch_engine loads, if that is not the engine
         # At most one, in a list that the translators of other languages share.
         self._torch_engines = [] if isinstance(engine, CTranslate2Engine) else [engine]
@@ -154,6 +155,23 @@ class Translator:
         result.direction = direction
         result.source = replace(self.source, language=direction.source, tag=tag)
         result.target = replace(self.target, language=direction.target)
+        return result
+
+    def with_glossary(self, terms: Mapping[str, str]) -> "Translator":
+        """The same translator, which translates these terms as they say, with or without a capital at the beginning.
+
+        A symbol stands for each term, as for a placeholder, and becomes the given translation, as it is written there.
+        So terms are always honoured and never inflected.
+
+        Raises:
+            ConfigError: the model knows no symbols for placeholders, or a term is empty.
+        """
+        require(self.vocabulary.has_symbols, "the model has no symbols for terms: train it with --text.placeholders")
+        require(all(map(str.strip, (*terms, *terms.values()))), "a term or its translation is empty")
+        result = copy.copy(self)
+        result._glossary = {term[:1].upper() + term[1:]: own for term, own in terms.items()} | dict(terms)
+        pattern = pattern_of(result._glossary, has_spaces(self.direction.source))
+        result.source = replace(self.source, terms=pattern if terms else None)
         return result
 
     @property
@@ -250,7 +268,7 @@ class Translator:
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, hypotheses in zip(segments, found, strict=True):
-            _, placeholders = self.source.mask(segment.source or lines[segment.line])
+            placeholders = self.placeholders(segment.source or lines[segment.line])
             restored = [(one, *restore(next(texts), placeholders)) for one in hypotheses]
             candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
@@ -333,7 +351,11 @@ class Translator:
 
     def masked_target(self, source: str, target: str) -> str:
         """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
-        return mask_target(target, self.source.mask(source)[1])
+        return mask_target(target, self.placeholders(source))
+
+    def placeholders(self, source: str) -> list[str]:
+        """What a translation of this text must have: its placeholders, and the translations of the glossary's terms."""
+        return [self._glossary.get(one, one) for one in self.source.mask(source)[1]]
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
@@ -395,7 +417,7 @@ class Translator:
             return [
                 align_sentences(
                     weights[..., own:], sources[i][own:], targets[i], self.vocabulary, units
-                ).with_placeholders(self.source.mask(parts[i].source)[1])
+                ).with_placeholders(self.source.mask(parts[i].source)[1], self.placeholders(parts[i].source))
                 for weights, i in zip(found, batch, strict=True)
             ]
 
