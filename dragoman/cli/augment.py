@@ -2,22 +2,19 @@
 
 import json
 import random
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dragoman.cli.options import AugmentConfig
-from dragoman.cli.translate import line_counter, load, naming, require_one
-from dragoman.config import DragomanError, SearchConfig
+from dragoman.cli.translate import describe, line_counter, load, naming, read_card, require_one
+from dragoman.config import DragomanError
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
-from dragoman.folder import model_key
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, say
-from dragoman.runtime.files import appearing, checksum, make_folder, refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import appearing, make_folder, refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import read_lines, read_pairs
 
 BLANK = "<BLANK>"
@@ -39,7 +36,8 @@ def augment(config: AugmentConfig) -> int:
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
     files = [Path(f"{config.out}.{language}") for language in (source, target)]
-    made_from, before = _describe(config), _read_card(card)
+    made_from, before = describe(config, config.text), read_card(card)
+    made_from |= {name: getattr(config, name) for name in ("forward", "noise", "tag")}
     make_folder(card.parent)
     names = [path.name for path in (card, *files)]
     refuse_to_overwrite(card.parent, names if before else (), names)
@@ -72,26 +70,6 @@ def augment(config: AugmentConfig) -> int:
     say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
     say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
     return 0
-
-
-def _describe(config: AugmentConfig) -> dict[str, Any]:
-    """What the result depends on."""
-    search = {name: getattr(config, name) for name in asdict(SearchConfig())}
-    own = {
-        name: getattr(config, name) for name in ("source", "target", "forward", "noise", "tag", "engine", "precision")
-    }
-    texts = {text: checksum(Path(text)) for text in config.text}
-    models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
-    return {"models": models, "texts": texts, **search, **own}
-
-
-def _read_card(path: Path) -> dict[str, Any]:
-    """What an earlier call wrote, if it was one."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if "made_from" in found else {}
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def _damaged(text: str) -> str:

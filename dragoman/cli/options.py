@@ -56,6 +56,10 @@ class TranslateConfig(TranslatorConfig):
     """Decoder layer for alignments, from 1; 0: the last but one of six or more, else the last."""
     glossary: str = ""
     """TSV of terms: source term, tab, the translation that it must have, as it is written there."""
+    out: str = ""
+    """Prefix of files to write, not stdout, for long texts: OUT.00001, OUT.00002, …; the same command resumes."""
+    shard_lines: Positive = 100_000
+    """Lines in each file of --out."""
     prefix: str = ""
     """File of forced beginnings: each translation starts with its line of the file; empty lines force nothing. Uses
     PyTorch."""

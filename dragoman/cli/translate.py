@@ -7,16 +7,19 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from dataclasses import asdict
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from dragoman.cli.options import ScoreConfig, TranslateConfig, TranslatorConfig
-from dragoman.config import DragomanError, require
+from dragoman.cli.options import AugmentConfig, ScoreConfig, TranslateConfig, TranslatorConfig
+from dragoman.config import DragomanError, SearchConfig, require
+from dragoman.folder import model_key
 from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, command, say
+from dragoman.runtime.files import checksum, make_folder, refuse_to_overwrite, write_atomically
 from dragoman.text.corpus import Corpus, decode_lines, read_lines, read_pairs
 from dragoman.text.placeholders import SYMBOL
 
@@ -40,11 +43,23 @@ def translate(config: TranslateConfig) -> int:
         translator.aligning_layer(config.alignment_layer)  # refuses one that is not there
     if config.file == "-" and sys.stdin and sys.stdin.isatty():
         say("type a sentence on each line; Ctrl-D ends")
-    watched = config.file != "-" and sys.stderr.isatty() and not sys.stdout.isatty()
+    if config.out:
+        _write_shards(translator, config)
+        return 0
+    for outputs in _outputs(translator, config):
+        for text in outputs:
+            print(text)
+        sys.stdout.flush()
+    return 0
+
+
+def _outputs(translator: Translator, config: TranslateConfig, done: int = 0) -> Iterator[Iterator[str]]:
+    """What to print for each line after those that are done, some lines at a time."""
+    watched = config.file != "-" and sys.stderr.isatty() and (config.out or not sys.stdout.isatty())
     report = NowAndThen(say) if watched else lambda line: None
     name = "stdin" if config.file == "-" else config.file
-    done, beginnings = 0, read_lines(Path(config.prefix)) if config.prefix else iter(())
-    for lines in _incoming(config.file):
+    beginnings = islice(read_lines(Path(config.prefix)), done, None) if config.prefix else iter(())
+    for lines in _incoming(config.file, done):
         begin = list(islice(beginnings, len(lines)))
         if config.prefix and len(begin) < len(lines):
             raise DragomanError(f"{config.prefix}: ends at line {done + len(begin):,}, before {name}")
@@ -52,12 +67,49 @@ def translate(config: TranslateConfig) -> int:
             translations = translator.translate(lines, config, line_counter(report, done), done + 1, begin)
         say_lost(name, translations, done + 1)
         say_unknown(name, translator, lines, done + 1)
-        candidates = [translation.candidates for translation in translations]
-        for number, text in enumerate(_formatted(translator, lines, candidates, done, config), start=done + 1):
-            print(text)
-            done = number
-        sys.stdout.flush()
-    return 0
+        yield _formatted(translator, lines, [one.candidates for one in translations], done, config)
+        done += len(lines)
+
+
+def _write_shards(translator: Translator, config: TranslateConfig) -> None:
+    """Write the files that are missing, each complete or not at all."""
+    require(config.file != "-", "--out needs a file to translate: stdin can't be read again")
+    card, shards = Path(f"{config.out}.json"), (Path(f"{config.out}.{number:05}") for number in count(1))
+    made_from = describe(config, [config.file, *[one for one in (config.glossary, config.prefix) if one]])
+    made_from |= {name: getattr(config, name) for name in ("format", "alignments", "alignment_layer", "shard_lines")}
+    make_folder(card.parent)
+    if read_card(card).get("made_from", made_from) != made_from:
+        raise DragomanError(f"{card}: of another text, model or settings; choose another --out")
+    ours = [card.name, *(path.name for path in card.parent.glob(f"{card.stem}.*"))] if read_card(card) else []
+    first = next(shards)
+    refuse_to_overwrite(card.parent, ours, [card.name, first.name])
+    write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
+    shard, done = first, 0
+    while shard.exists():
+        shard, done = next(shards), done + config.shard_lines
+    texts = chain.from_iterable(_outputs(translator, config, done))
+    while some := list(islice(texts, config.shard_lines)):
+        write_atomically(shard, "".join(f"{text}\n" for text in some).encode())
+        done += len(some)
+        say(f"{shard}: {done:,} lines translated")
+        shard = next(shards)
+
+
+def describe(config: TranslateConfig | AugmentConfig, texts: Sequence[str]) -> dict[str, Any]:
+    """What translations of these files depend on."""
+    search = {name: getattr(config, name) for name in asdict(SearchConfig())}
+    own = {name: getattr(config, name) for name in ("source", "target", "engine", "precision")}
+    models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
+    return {"models": models, "texts": {text: checksum(Path(text)) for text in texts}, **search, **own}
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """What an earlier call wrote about its results, if it was one."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if "made_from" in found else {}
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 def load(config: TranslatorConfig, folder: str) -> Translator:
@@ -94,12 +146,12 @@ def line_counter(report: Report, done: int, total: int | None = None) -> Callabl
     """Function that reports how many lines are done, given how many more are."""
     of = "" if total is None else f" of {total:,}"
 
-    def count(more: int) -> None:
+    def add(more: int) -> None:
         nonlocal done
         done += more
         report(f"{done:,}{of} lines translated")
 
-    return count
+    return add
 
 
 @contextmanager
@@ -114,13 +166,15 @@ def naming(text: str) -> Iterator[None]:
 # ---- what comes in
 
 
-def _incoming(file: str) -> Iterator[list[str]]:
-    """Lists of lines: of stdin, all that wait; of a file, as many as fit, so that its batches are always the same."""
+def _incoming(file: str, done: int) -> Iterator[list[str]]:
+    """Lists of lines after those that are done: of stdin, all that wait; of a file, as many as fit, so that its batches
+    are always the same."""
     waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
 
     def read() -> None:
         try:
-            for line in decode_lines(_open_stdin(), "stdin") if file == "-" else read_lines(Path(file)):
+            lines = decode_lines(_open_stdin(), "stdin") if file == "-" else read_lines(Path(file))
+            for line in islice(lines, done, None):
                 waiting.put(line)
             waiting.put(None)
         except OSError as error:

@@ -39,6 +39,46 @@ def test_a_file_is_translated_as_stdin_is(trained: Path, answers: list[str], tmp
     assert run("translate", trained, tmp_path / "input.txt", *SHORT).out.split("\n") == answers
 
 
+def test_shards_are_whole_or_missing_and_those_that_are_there_are_not_made_again(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, counts = tmp_path / "input.txt", list[int]()
+    text.write_text("".join(f"{'a cat sees ' * (number % 3)}dog\n" for number in range(23)))
+    words = ("translate", trained, text, *SHORT, "--engine", "torch")
+    expected = run(*words).out
+
+    def translate(self: Translator, lines: list[str], *rest: object) -> object:
+        counts.append(len(lines))
+        if len(counts) == 4:
+            raise KeyboardInterrupt
+        return whole(self, lines, *rest)  # type: ignore[arg-type]
+
+    whole = Translator.translate
+    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 5)
+    monkeypatch.setattr(Translator, "translate", translate)
+    to_shards = (*words, "--out", tmp_path / "made", "--shard-lines", 10)
+    assert run(*to_shards).code == 130
+    assert [path.name for path in sorted(tmp_path.glob("made*"))] == ["made.00001", "made.json"]
+    assert "made.00003: 23 lines translated" in run(*to_shards).err
+    assert "".join(path.read_text() for path in sorted(tmp_path.glob("made.0*"))) == expected
+    assert sum(counts) == 23 + 10
+    assert run(*to_shards) == Result(0, "", "")
+    text.write_text("another")
+    assert "made.json: of another text, model or settings" in complaint(1, *to_shards)
+    (tmp_path / "mine.00001").write_text("mine")
+    assert "already contains mine.00001" in complaint(1, *words, "--out", tmp_path / "mine")
+    assert "--out needs a file" in complaint(2, "translate", trained, "--out", tmp_path / "x")
+
+
+def test_the_terms_of_a_glossary_need_a_model_with_symbols(trained: Path, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("cat\tKater\n")
+    message = complaint(2, "translate", trained, "--glossary", terms)
+    assert message.startswith(f"dragoman: {terms}: the model has no symbols for terms")
+    terms.write_text("cat\n")
+    assert f"dragoman: {terms}, line 1: no tab" in complaint(1, "translate", trained, "--glossary", terms)
+
+
 def test_nothing_translates_to_nothing(trained: Path) -> None:
     assert run("translate", trained, *SHORT) == Result(0, "", "")
 
@@ -194,7 +234,7 @@ def test_a_file_is_translated_in_the_same_batches_however_slowly_it_is_read(
     monkeypatch.setattr(commands, "read_lines", slowly)
     monkeypatch.setattr(commands, "_LINES_AT_ONCE", 4)
     (tmp_path / "text").write_text("a\nb\nc\nd\ne\n")
-    assert list(commands._incoming(str(tmp_path / "text"))) == [["a", "b", "c", "d"], ["e"]]
+    assert list(commands._incoming(str(tmp_path / "text"), 0)) == [["a", "b", "c", "d"], ["e"]]
 
 
 # ---- settings

@@ -1,0 +1,85 @@
+"""What several models gain, and how much of it a small one can learn from them: Multi30k, English to German.
+
+    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000] [--student-steps 2000]
+
+Trains preset small with each seed, and scores each model and their ensemble. The ensemble translates the source side of
+the training text; a model of preset tiny learns from the text and these translations, and another one from the text
+alone, in as many steps. Also measures how fast the teacher and the students are in CTranslate2's int8, in turn. WORK
+keeps all models: what was stopped goes on from there. Stores all in benchmarks/results/ensembles.json.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from augmentation import Work
+from hardware import describe_hardware
+
+from dragoman.inference.translator import Translator
+
+RESULT = Path(__file__).parent / "results" / "ensembles.json"
+TRAIN = (
+    "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} --max-steps {steps} "
+    "--optimizer.schedule linear --seed {seed}"
+)
+EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
+AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag="
+ROUNDS = 5
+
+
+def score(work: Work, model: str, out: str, *more: str) -> float:
+    """BLEU of a model, or an ensemble, on the test text."""
+    work.run(EVALUATE.format(model=model, out=out), *more, made=f"{out}.json")
+    return float(json.loads((work.folder / f"{out}.json").read_text(encoding="utf-8"))["scores"]["bleu"])
+
+
+def sentences_per_second(work: Work, models: list[str]) -> dict[str, float]:
+    """Speed of each model on the test text with a beam of 4, medians of several rounds in turn."""
+    lines = (work.folder / "data/test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
+    translators = {model: Translator.load(work.folder / model) for model in models}
+    seconds: dict[str, list[float]] = {model: [] for model in models}
+    for _ in range(1 + ROUNDS):
+        for model, translator in translators.items():
+            start = time.perf_counter()
+            translator.translate(lines)
+            seconds[model].append(time.perf_counter() - start)
+    return {model: round(len(lines) / median(times[1:]), 1) for model, times in seconds.items()}
+
+
+def main() -> None:
+    """Train, translate, evaluate, print, store."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--student-steps", type=int, default=2000)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    if not (options.work / "data").exists():
+        (options.work / "data").symlink_to(options.data.resolve())
+    work, singles = Work(options.work), list[float]()
+    for seed in options.seeds:
+        settings = {"texts": "data/train", "preset": "small", "steps": options.steps, "seed": seed}
+        work.run(TRAIN.format(out=f"single-{seed}", **settings), made=f"single-{seed}.json")
+        singles.append(score(work, f"single-{seed}", f"single-{seed}"))
+    first, *others = (f"single-{seed}" for seed in options.seeds)
+    result: dict[str, Any] = {"single models": singles}
+    result["their mean"] = f"{fmean(singles):.2f} ± {stdev(singles):.2f}"
+    result["their ensemble"] = score(work, first, "ensemble", "--ensemble", *others)
+    work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
+    for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
+        work.run(TRAIN.format(out=name, texts=texts, preset="tiny", steps=options.student_steps, seed=1))
+        result[f"tiny, {name}"] = score(work, name, name)
+    result["sentences per second, int8, beam 4"] = sentences_per_second(work, [first, "student"])
+    commands = ["python benchmarks/ensembles.py MULTI30K WORK  # runs:", *dict.fromkeys(work.commands)]
+    content = {"commands": commands, "hardware": describe_hardware(), "result": result}
+    print(json.dumps(content, indent=1, ensure_ascii=False))
+    RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What a glossary does to translations: terms honoured, and BLEU, with and without it.
+
+    python benchmarks/glossary.py MULTI30K MODEL …
+
+MODELs are model folders of English to German. Terms are words of the test text that mean the same in source and
+reference, by the training text, as for planting placeholders: up to three in each sentence. They are tried as the
+reference has them, and in the form that the training text has most often. No model was trained on terms, so all are
+held out. Stores means over the models in benchmarks/results/glossary.json.
+"""
+
+import json
+import random
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from hardware import describe_hardware
+
+from dragoman.evaluation import scores as metrics
+from dragoman.inference.translator import Translator
+from dragoman.text.corpus import Pair, read_pairs
+from dragoman.text.planting import Planter
+
+RESULT = Path(__file__).parent / "results" / "glossary.json"
+Terms = dict[str, str]
+
+
+def usual_forms(train: list[Pair], plant: Planter) -> Terms:
+    """For each source word, the word that most often means the same."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for pair in train:
+        for source, target in words_alike(plant, pair):
+            found[source][target] += 1
+    return {source: targets.most_common(1)[0][0] for source, targets in found.items()}
+
+
+def words_alike(plant: Planter, pair: Pair) -> list[tuple[str, str]]:
+    """Words of a pair that mean the same."""
+    return [(pair[0][slice(*source)], pair[1][slice(*target)]) for source, target in plant._words_alike(pair)]
+
+
+def measure(translator: Translator, test: list[Pair], terms: list[Terms], wanted: list[Terms]) -> dict[str, float]:
+    """BLEU of the test text, and the share of terms that its translations have, if each line has these terms."""
+    found = [
+        (translator.with_glossary(own) if own else translator).translate([source])[0].text
+        for (source, _), own in zip(test, terms, strict=True)
+    ]
+    honoured = [term in text for text, own in zip(found, wanted, strict=True) for term in own.values()]
+    bleu = metrics.evaluate(found, [target for _, target in test], "de").bleu
+    return {"terms honoured": 100 * fmean(honoured), "bleu": bleu}
+
+
+def main() -> None:
+    """Measure, print, store."""
+    data, *folders = sys.argv[1:]
+    train, test = (list(read_pairs([f"{data}/{name}"], "en", "de")) for name in ("train", "test_2016_flickr"))
+    plant, choose = Planter(train, 1.0, 1), random.Random(1)
+    usual = usual_forms(train, plant)
+    chosen = [choose.sample(alike, min(len(alike), 3)) for alike in (words_alike(plant, pair) for pair in test)]
+    given = {
+        "as in the reference": [dict(alike) for alike in chosen],
+        "in the usual form": [{source: usual.get(source, target) for source, target in alike} for alike in chosen],
+    }
+    by_model: list[dict[str, dict[str, float]]] = []
+    for folder in folders:
+        translator, scores = Translator.load(folder, precision="fp32"), dict[str, dict[str, float]]()
+        for name, terms in given.items():
+            scores[f"{name}, without a glossary"] = measure(translator, test, [{}] * len(test), terms)
+            scores[name] = measure(translator, test, terms, terms)
+        by_model.append(scores)
+        print(folder, json.dumps(scores), flush=True)
+    result: dict[str, Any] = {"sentences": len(test), "terms": sum(map(len, chosen))}
+    for name in by_model[0]:
+        for figure in by_model[0][name]:
+            values = [scores[name][figure] for scores in by_model]
+            spread = stdev(values) if len(values) > 1 else 0.0
+            result.setdefault(name, {})[figure] = {"mean": fmean(values), "deviation": spread, "runs": values}
+    commands = ["python benchmarks/glossary.py MULTI30K MODEL …  # of preset small, 1,000 steps, one for each seed"]
+    content = {"commands": commands, "hardware": describe_hardware(), "result": result}
+    print(json.dumps(content, indent=1, ensure_ascii=False))
+    RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
