@@ -6,12 +6,14 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dragoman.cli.options import AugmentConfig
 from dragoman.cli.translate import describe, line_counter, load, naming, read_card, require_one
 from dragoman.config import DragomanError
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
+from dragoman.folder import model_key
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import appearing, make_folder, refuse_to_overwrite, write_atomically
@@ -37,7 +39,8 @@ def augment(config: AugmentConfig) -> int:
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
     files = [Path(f"{config.out}.{language}") for language in (source, target)]
     made_from, before = describe(config, config.text), read_card(card)
-    made_from |= {name: getattr(config, name) for name in ("forward", "noise", "tag")}
+    made_from |= {name: getattr(config, name) for name in ("forward", "noise", "tag", "keep")}
+    made_from["scorer"] = model_key(Path(config.scorer)) if config.scorer else ""
     make_folder(card.parent)
     names = [path.name for path in (card, *files)]
     refuse_to_overwrite(card.parent, names if before else (), names)
@@ -49,11 +52,7 @@ def augment(config: AugmentConfig) -> int:
         rows.unlink(missing_ok=True)
     write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
     _translate(translator, config, rows)
-    examined = examine_text([str(rows)], original, other, report=NowAndThen(say))
-    kept, left_out = np.ones(examined.pairs, np.bool_), dict[str, int]()
-    for flag, words in _UNFIT.items():
-        unfit = kept & (examined.flags & np.uint16(flag) != 0)
-        kept, left_out[words] = kept & ~unfit, int(unfit.sum())
+    kept, left_out = _choose(config, rows, original, other)
     reasons = ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)
     if not kept.any():
         raise DragomanError(f"{', '.join(config.text)}: no translation is fit for training ({reasons})")
@@ -70,6 +69,29 @@ def augment(config: AugmentConfig) -> int:
     say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
     say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
     return 0
+
+
+def _choose(config: AugmentConfig, rows: Path, original: str, other: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which rows are fit for training, and how many are not, by reason."""
+    examined = examine_text([str(rows)], original, other, report=NowAndThen(say))
+    kept, left_out = np.ones(examined.pairs, np.bool_), dict[str, int]()
+    for flag, words in _UNFIT.items():
+        unfit = kept & (examined.flags & np.uint16(flag) != 0)
+        kept, left_out[words] = kept & ~unfit, int(unfit.sum())
+    if config.scorer and kept.any():
+        scorer, report = Translator.load(config.scorer, config.device).toward(other, original), NowAndThen(say)
+        say(f"scoring {kept.sum():,} pairs with {config.scorer}")
+        back = (
+            (pair[1], pair[0]) for pair, fit in zip(read_pairs([str(rows)], original, other), kept, strict=True) if fit
+        )
+        scores, add = list[float](), line_counter(report, 0)
+        while chunk := list(islice(back, _LINES_AT_ONCE)):
+            scores += [one.log_prob / one.num_tokens for one in scorer.score(chunk)]
+            add(len(chunk))
+        fit = np.array(scores) >= np.quantile(scores, 1 - config.keep)
+        left_out["unlikely"] = int((~fit).sum())
+        kept[kept] = fit
+    return kept, left_out
 
 
 def _damaged(text: str) -> str:

@@ -79,6 +79,10 @@ class AugmentConfig(TranslatorConfig):
     """First word of each source line, which tells synthetic text from human text (Caswell et al., 2019)."""
     forward: bool = False
     """Make the translations targets, not sources, for a model of the same direction (self-training, distillation)."""
+    scorer: str = ""
+    """Model folder that translates back, such as one of the pairs alone: leave out what it finds unlikely."""
+    keep: Annotated[float, Between(0.01, 1)] = 0.8
+    """With a scorer, the share of pairs to keep: those with its best log-probability per subword."""
     noise: bool = False
     """Damage the synthetic sources: a tenth of the words go, a tenth become <BLANK>, others change places with near
     ones (Edunov et al., 2018)."""

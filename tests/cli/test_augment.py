@@ -2,11 +2,14 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dragoman.checkpoint import ModelFolder
 from dragoman.cli import augment as commands
+from dragoman.folder import Direction
 from dragoman.inference.translator import Translator
 from tests.command_calls import complaint, run
 from tests.small_models import LINES, small_model
@@ -65,6 +68,20 @@ def test_several_translations_of_a_line_are_pairs_and_sampled_ones_depend_on_a_s
     ]
     assert drawn[0] == drawn[2] != drawn[1]
     assert len({*zip(*drawn[0], strict=True)}) == len(drawn[0][0]) > len(best[0])
+
+
+def test_a_scorer_keeps_the_likeliest_share(folder: Path) -> None:
+    model = ModelFolder.load(folder / "model")
+    replace(model, direction=Direction("ne", "en")).save(folder / "back")
+    every = [*zip(*augment(folder, "--tag", ""), strict=True)]
+    scores = Translator.load(folder / "back").score([(synthetic, line) for line, synthetic in every])
+    ranked = sorted(zip([one.log_prob / one.num_tokens for one in scores], every, strict=True), reverse=True)
+    best = [*zip(*augment(folder, "--tag", "", "--scorer", folder / "back", "--keep", 0.5), strict=True)]
+    assert len(best) == pytest.approx(len(every) / 2, abs=1)
+    assert {*best} == {pair for _, pair in ranked[: len(best)]}
+    assert json.loads((folder / "made.json").read_text())["left_out"]["unlikely"] == len(every) - len(best)
+    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
+    assert "knows no language" in complaint(1, *words, "--scorer", folder / "model")
 
 
 def test_noise_leaves_out_blanks_and_moves_words_of_sources_alone(folder: Path) -> None:
