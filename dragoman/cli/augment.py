@@ -81,16 +81,15 @@ def _choose(config: AugmentConfig, rows: Path, original: str, other: str) -> tup
     if config.scorer and kept.any():
         scorer, report = Translator.load(config.scorer, config.device).toward(other, original), NowAndThen(say)
         say(f"scoring {kept.sum():,} pairs with {config.scorer}")
-        back = (
-            (pair[1], pair[0]) for pair, fit in zip(read_pairs([str(rows)], original, other), kept, strict=True) if fit
-        )
+        pairs = zip(read_pairs([str(rows)], original, other), kept, strict=True)
+        back = ((translation, line) for (line, translation), fit in pairs if fit)
         scores, add = list[float](), line_counter(report, 0)
         while chunk := list(islice(back, _LINES_AT_ONCE)):
             scores += [one.log_prob / one.num_tokens for one in scorer.score(chunk)]
             add(len(chunk))
-        fit = np.array(scores) >= np.quantile(scores, 1 - config.keep)
-        left_out["unlikely"] = int((~fit).sum())
-        kept[kept] = fit
+        likely = np.array(scores) >= np.quantile(scores, 1 - config.keep)
+        left_out["unlikely"] = int((~likely).sum())
+        kept[kept] = likely
     return kept, left_out
 
 
