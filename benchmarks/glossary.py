@@ -18,12 +18,16 @@ from typing import Any
 
 from hardware import describe_hardware
 
+from dragoman.config import EOS, SearchConfig
 from dragoman.evaluation import scores as metrics
+from dragoman.inference.batching import in_batches
 from dragoman.inference.translator import Translator
 from dragoman.text.corpus import Pair, read_pairs
+from dragoman.text.placeholders import mask, pattern_of, restore
 from dragoman.text.planting import Planter
 
 RESULT = Path(__file__).parent / "results" / "glossary.json"
+SEARCH = SearchConfig()
 Terms = dict[str, str]
 
 
@@ -42,10 +46,17 @@ def words_alike(plant: Planter, pair: Pair) -> list[tuple[str, str]]:
 
 
 def measure(translator: Translator, test: list[Pair], terms: list[Terms], wanted: list[Terms]) -> dict[str, float]:
-    """BLEU of the test text, and the share of terms that its translations have, if each line has these terms."""
-    found = [
-        (translator.with_glossary(own) if own else translator).translate([source])[0].text
+    """BLEU of the test text, and the share of wanted terms in its translations, if each line has terms of its own."""
+    masked = [
+        mask(source, pattern_of(own, spaced=True)) if own else (source, [])
         for (source, _), own in zip(test, terms, strict=True)
+    ]
+    ids = [[*one, EOS] for one in translator.source.subwords.encode([line for line, _ in masked])]
+    best = in_batches(lambda batch: translator._search([ids[i] for i in batch], SEARCH), list(map(len, ids)), 2048)
+    texts = translator.vocabulary.target.decode([hypotheses[0].tokens for hypotheses in best])
+    found = [
+        restore(text, [own[one] for one in symbols])[0]
+        for text, (_, symbols), own in zip(texts, masked, terms, strict=True)
     ]
     honoured = [term in text for text, own in zip(found, wanted, strict=True) for term in own.values()]
     bleu = metrics.evaluate(found, [target for _, target in test], "de").bleu
