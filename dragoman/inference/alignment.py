@@ -36,10 +36,11 @@ class Alignment:
     source: list[str]
     target: list[str]
 
-    def with_placeholders(self, source: Sequence[str], target: Sequence[str]) -> "Alignment":
-        """The same with the placeholders of source and target in place of the symbols that stand for them."""
-        sides = ((self.source, source), (self.target, target))
-        return Alignment(self.links, *([restore(one, kept)[0] for one in words] for words, kept in sides))
+    def with_placeholders(self, placeholders: Sequence[str]) -> "Alignment":
+        """The same with placeholders in place of the symbols that stand for them."""
+        return Alignment(
+            self.links, *([restore(one, placeholders)[0] for one in side] for side in (self.source, self.target))
+        )
 
     def pharaoh(self) -> str:
         """The links in Pharaoh's format: "0-0 1-2", source before target."""

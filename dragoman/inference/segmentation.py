@@ -56,16 +56,12 @@ class LineEncoder:
     """Its code, for the rules by which text is split into sentences."""
     masks: bool = False
     """Whether placeholders become symbols, as in sources."""
-    terms: re.Pattern[str] | None = None
-    """What finds placeholders, if terms of a glossary are to be treated like them."""
     tag: str = ""
     """What a line without a tag begins with, for a model of several target languages."""
 
     def mask(self, line: str) -> tuple[str, list[str]]:
         """A source line with symbols in place of its placeholders, if the model has them, and these placeholders."""
-        if not (self.masks and self.subwords.has_symbols):
-            return line, []
-        return mask(line, self.terms) if self.terms else mask(line)
+        return mask(line) if self.masks and self.subwords.has_symbols else (line, [])
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -33,11 +34,12 @@ from dragoman.folder import (
 from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
 from dragoman.inference.batching import in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine
+from dragoman.inference.glossary import Glossary
 from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.text.languages import has_spaces, target_tag
-from dragoman.text.placeholders import SYMBOLS, mask_target, pattern_of, restore
+from dragoman.text.placeholders import SYMBOLS, mask_target, restore
 from dragoman.text.subwords import Vocabulary
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["auto", "fp32", "bf16"]
+_MOST_TERMS = 9  # of a glossary in a sentence, put in one after the other
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 
 
@@ -85,7 +88,7 @@ class Translator:
         weights: Path | None = None,
     ) -> None:
         self.engine, self.vocabulary, self.direction, self.config = engine, vocabulary, direction, engine.config
-        self._glossary: Mapping[str, str] = {}
+        self._glossary: Glossary | None = None
         self._weights = weights  # folder of what torch_engine loads, if that is not the engine
         # At most one, in a list that the translators of other languages share.
         self._torch_engines = [] if isinstance(engine, CTranslate2Engine) else [engine]
@@ -158,20 +161,13 @@ class Translator:
         return result
 
     def with_glossary(self, terms: Mapping[str, str]) -> "Translator":
-        """The same translator, which translates these terms as they say, with or without a capital at the beginning.
+        """The same translator, which translates these terms as they say; errors as for Glossary.
 
-        A symbol stands for each term, as for a placeholder, and becomes the given translation, as it is written there.
-        So terms are always honoured and never inflected.
-
-        Raises:
-            ConfigError: the model knows no symbols for placeholders, or a term is empty.
+        Where a translation lacks a term, PyTorch searches again, from the word in the term's place. `lost` names terms
+        that are missing all the same.
         """
-        require(self.vocabulary.has_symbols, "the model has no symbols for terms: train it with --text.placeholders")
-        require(all(map(str.strip, (*terms, *terms.values()))), "a term or its translation is empty")
         result = copy.copy(self)
-        result._glossary = {term[:1].upper() + term[1:]: own for term, own in terms.items()} | dict(terms)
-        pattern = pattern_of(result._glossary, has_spaces(self.direction.source))
-        result.source = replace(self.source, terms=pattern if terms else None)
+        result._glossary = Glossary(terms, self.direction.source, self.direction.target)
         return result
 
     @property
@@ -239,7 +235,6 @@ class Translator:
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
         config = config or SearchConfig()
-        engine = self.torch_engine if config.sampling or any(beginnings) else self.engine
         split = config.sentences == "split" and not beginnings
         segments = list(self.source.segments(lines, self.longest_source, first_line, split))
         forced = self._beginnings(lines, segments, beginnings, config, first_line) if any(beginnings) else []
@@ -250,26 +245,36 @@ class Translator:
             if finished := sum(not waiting[line] for line in {segments[i].line for i in batch}):
                 progress(finished)
 
-        def find(batch: list[int]) -> list[list[Hypothesis]]:
-            sources = [segments[i].ids for i in batch]
-            if not (config.sampling or forced):
-                return self._search(sources, config)
-            numbers = [first_line + segments[i].line for i in batch]
-            return self._search_with_rules(sources, config, [forced[i] for i in batch if forced], numbers)
-
-        lengths = [len(segment.ids) for segment in segments]
-        found = in_batches(find, lengths, engine.batch_tokens(config), count)
-        return self._joined(lines, segments, found, config)
+        if config.sampling or forced:
+            found = self._search_with_rules(segments, forced or [""] * len(segments), config, first_line, count)
+        else:
+            lengths = [len(segment.ids) for segment in segments]
+            budget = self.engine.batch_tokens(config)
+            found = in_batches(
+                lambda batch: self._search([segments[i].ids for i in batch], config), lengths, budget, count
+            )
+        sources = [segment.source or lines[segment.line] for segment in segments]
+        if self._glossary:
+            self._honour(self._glossary, segments, sources, found, config, first_line)
+        return self._joined(lines, segments, sources, found, config)
 
     def _joined(
-        self, lines: Sequence[str], segments: Sequence[Segment], found: Sequence[list[Hypothesis]], config: SearchConfig
+        self,
+        lines: Sequence[str],
+        segments: Sequence[Segment],
+        sources: Sequence[str],
+        found: Sequence[list[Hypothesis]],
+        config: SearchConfig,
     ) -> list[Translation]:
-        """The translation of each line from the hypotheses of each segment."""
+        """The translation of each line from the hypotheses of each segment; sources are the segments as text."""
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
-        for segment, hypotheses in zip(segments, found, strict=True):
-            placeholders = self.placeholders(segment.source or lines[segment.line])
+        for segment, source, hypotheses in zip(segments, sources, found, strict=True):
+            _, placeholders = self.source.mask(source)
             restored = [(one, *restore(next(texts), placeholders)) for one in hypotheses]
+            if self._glossary:
+                for _, text, lost in restored:
+                    lost += [term for _, term in self._glossary.missing(source, text)]
             candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
         spaced = has_spaces(self.direction.target)
@@ -290,36 +295,75 @@ class Translator:
         config: SearchConfig,
         first_line: int,
     ) -> list[str]:
-        """The text that each segment's translation must start with: only the first segment of a line has one."""
-        numbers = range(first_line, first_line + len(lines))
-        names = [f"beginning {number:,}" for number in numbers]
-        ids = self.target.encode(list(starmap(self.masked_target, zip(lines, beginnings, strict=True))), names)
-        written, found, last = self.vocabulary.target.written(), list[str](), -1
+        """What each segment's translation must start with: only the first segment of a line has a beginning."""
+        found, last = list[str](), -1
         for segment in segments:
-            own = ids[segment.line][:-1] if segment.line != last else []
-            last, name = segment.line, names[segment.line]
-            if UNK in own:
-                raise DragomanError(f"{name} has a character that the model can't write")
-            if len(own) > length_limits([segment.ids], config, self.config.max_length)[0]:
-                raise DragomanError(f"{name} has more subwords than a translation of its line may have: {len(own):,}")
-            space = "▁" * beginnings[segment.line][-1:].isspace()
-            found.append("".join(written[i] for i in own) + space if own else "")
+            line, own = segment.line, beginnings[segment.line] if segment.line != last else ""
+            found.append(self._spelt(own, lines[line], segment, config, f"beginning {first_line + line:,}"))
+            last = line
         return found
 
+    def _spelt(self, beginning: str, source: str, segment: Segment, config: SearchConfig, name: str) -> str:
+        """A beginning of the translation of a source text, spelt as the rule Begin compares it."""
+        ids, written = self.target.encode([self.masked_target(source, beginning)], [name])[0][:-1], self._written
+        if UNK in ids:
+            raise DragomanError(f"{name} has a character that the model can't write")
+        if len(ids) > length_limits([segment.ids], config, self.config.max_length)[0]:
+            raise DragomanError(f"{name} has more subwords than a translation of its line may have: {len(ids):,}")
+        return "".join(written[i] for i in ids) + "▁" * bool(ids and beginning[-1].isspace())
+
+    @cached_property
+    def _written(self) -> list[str]:
+        return self.vocabulary.target.written()
+
+    def _honour(
+        self,
+        glossary: Glossary,
+        segments: Sequence[Segment],
+        sources: Sequence[str],
+        found: list[list[Hypothesis]],
+        config: SearchConfig,
+        first_line: int,
+    ) -> None:
+        """Search again where a translation lacks a term, one term after the other."""
+        waiting = [i for i, source in enumerate(sources) if glossary.missing(source, "")]
+        for _ in range(_MOST_TERMS):
+            names = [f"line {first_line + segments[i].line:,}" for i in waiting]
+            parts = [Part(sources[i], found[i][0].tokens) for i in waiting]
+            alignments = self._align(parts, names, self.aligning_layer(0), ("words", "words"))
+            begin = {i: glossary.beginning(sources[i], one) for i, one in zip(waiting, alignments, strict=True)}
+            waiting = [i for i in waiting if begin[i]]
+            if not waiting:
+                return
+            forced = [self._spelt(begin[i], sources[i], segments[i], config, f"the term {begin[i]!r}") for i in waiting]
+
+            again = self._search_with_rules([segments[i] for i in waiting], forced, config, first_line)
+            for i, hypotheses in zip(waiting, again, strict=True):
+                found[i] = hypotheses
+
     def _search_with_rules(
-        self, sources: list[list[int]], config: SearchConfig, beginnings: Sequence[str], lines: Sequence[int]
+        self,
+        segments: Sequence[Segment],
+        beginnings: Sequence[str],
+        config: SearchConfig,
+        first_line: int,
+        progress: Callable[[list[int]], None] = lambda batch: None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each source that PyTorch finds or draws, each of a line, with its forced beginning."""
+        """The hypotheses for each segment that PyTorch finds or draws, with the beginnings that _spelt gives."""
         times = config.n_best if config.sampling else 1
-        many = [ids for ids in sources for _ in range(times)]
-        draws = [(config.sampling_seed, line, draw) for line in lines for draw in range(times)]
-        rules = self.rules(many, config)
-        if any(beginnings):
-            each = [text for text in beginnings for _ in range(times)]
-            rules.append(_late("inference.rules").Begin(self.vocabulary.target.written(), each))
-        seeds = [crc32(repr((draw, ids)).encode()) for draw, ids in zip(draws, many, strict=True)]
-        found = self.torch_engine.search(many, config, *rules, seeds=seeds)
-        return [list(chain.from_iterable(found[i : i + times])) for i in range(0, len(found), times)]
+        engine = self.torch_engine
+
+        def find(batch: list[int]) -> list[list[Hypothesis]]:
+            many = [(i, draw) for i in batch for draw in range(times)]
+            sources, rules = [segments[i].ids for i, _ in many], list["Rule"]()
+            if any(beginnings):
+                rules.append(_late("inference.rules").Begin(self._written, [beginnings[i] for i, _ in many]))
+            keys = [(config.sampling_seed, first_line + segments[i].line, draw, segments[i].ids) for i, draw in many]
+            seeds = [crc32(repr(key).encode()) for key in keys]
+            found = engine.search(sources, config, *self.rules(sources, config), *rules, seeds=seeds)
+            return [list(chain.from_iterable(found[i : i + times])) for i in range(0, len(found), times)]
+
+        return in_batches(find, [len(one.ids) for one in segments], engine.batch_tokens(config), progress)
 
     def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
@@ -351,11 +395,7 @@ class Translator:
 
     def masked_target(self, source: str, target: str) -> str:
         """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
-        return mask_target(target, self.placeholders(source))
-
-    def placeholders(self, source: str) -> list[str]:
-        """What a translation of this text must have: its placeholders, and the translations of the glossary's terms."""
-        return [self._glossary.get(one, one) for one in self.source.mask(source)[1]]
+        return mask_target(target, self.source.mask(source)[1])
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
@@ -417,7 +457,7 @@ class Translator:
             return [
                 align_sentences(
                     weights[..., own:], sources[i][own:], targets[i], self.vocabulary, units
-                ).with_placeholders(self.source.mask(parts[i].source)[1], self.placeholders(parts[i].source))
+                ).with_placeholders(self.source.mask(parts[i].source)[1])
                 for weights, i in zip(found, batch, strict=True)
             ]
 

@@ -77,8 +77,8 @@ def inspect(
 
 def _texts(translator: Translator, sentence: str, translations: list[list[int]]) -> list[str]:
     """Translations of a sentence as text, with its placeholders."""
-    placeholders, decoded = translator.placeholders(sentence), translator.vocabulary.target.decode(translations)
-    return [restore(text, placeholders)[0] for text in decoded]
+    placeholders = translator.source.mask(sentence)[1]
+    return [restore(text, placeholders)[0] for text in translator.vocabulary.target.decode(translations)]
 
 
 def _forced_pass(

@@ -5,7 +5,7 @@ the placeholder back in the symbol's place. Exported folders have a copy of this
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 SYMBOLS = tuple(f"⟦{number}⟧" for number in range(1, 10))
 """Subwords that stand for the first, second, … placeholder of a sentence."""
@@ -23,14 +23,8 @@ PATTERN = rf"(?:{_ONE})(?:\s*(?:{_ONE}))*"
 _PLACEHOLDERS = re.compile(PATTERN, re.VERBOSE)
 
 
-def pattern_of(terms: Iterable[str], spaced: bool) -> re.Pattern[str]:
-    """What finds placeholders and also these terms, the longest first; as whole words, in a spaced language."""
-    found = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
-    return re.compile(rf"(?<!\w)(?:{found})(?!\w)|{PATTERN}" if spaced else rf"{found}|{PATTERN}", re.VERBOSE)
-
-
-def mask(line: str, pattern: re.Pattern[str] = _PLACEHOLDERS) -> tuple[str, list[str]]:
-    """A line with symbols in place of its placeholders, or of what another pattern finds, and these.
+def mask(line: str) -> tuple[str, list[str]]:
+    """A line with symbols in place of its placeholders, and these.
 
     Placeholders side by side are one; what follows the ninth stays as it is.
     """
@@ -40,7 +34,7 @@ def mask(line: str, pattern: re.Pattern[str] = _PLACEHOLDERS) -> tuple[str, list
         placeholders.append(found[0])
         return SYMBOLS[len(placeholders) - 1]
 
-    return pattern.sub(number, line, count=len(SYMBOLS)), placeholders
+    return _PLACEHOLDERS.sub(number, line, count=len(SYMBOLS)), placeholders
 
 
 def mask_target(text: str, placeholders: Sequence[str]) -> str:

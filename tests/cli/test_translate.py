@@ -70,13 +70,15 @@ def test_shards_are_whole_or_missing_and_those_that_are_there_are_not_made_again
     assert "--out needs a file" in complaint(2, "translate", trained, "--out", tmp_path / "x")
 
 
-def test_the_terms_of_a_glossary_need_a_model_with_symbols(trained: Path, tmp_path: Path) -> None:
+def test_a_glossary_is_a_table_of_terms(trained: Path, answers: list[str], tmp_path: Path) -> None:
     terms = tmp_path / "terms.tsv"
-    terms.write_text("cat\tKater\n")
-    message = complaint(2, "translate", trained, "--glossary", terms)
-    assert message.startswith(f"dragoman: {terms}: the model has no symbols for terms")
+    terms.write_text("never there\tnowhere\n")
+    words = ("translate", trained, *SHORT, "--glossary", terms)
+    assert run(*words, stdin=INPUT).out.split("\n") == answers
+    terms.write_text("cat\t \n")
+    assert f"dragoman: {terms}: a term or its translation is empty" in complaint(2, *words)
     terms.write_text("cat\n")
-    assert f"dragoman: {terms}, line 1: no tab" in complaint(1, "translate", trained, "--glossary", terms)
+    assert f"dragoman: {terms}, line 1: no tab" in complaint(1, *words)
 
 
 def test_nothing_translates_to_nothing(trained: Path) -> None:

@@ -212,29 +212,6 @@ def test_placeholders_of_given_translations_are_those_of_the_source() -> None:
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_the_terms_of_a_glossary_are_translated_as_it_says(engine: EngineName, tmp_path: Path) -> None:
-    small_model(symbols=True).save(tmp_path)
-    plain = Translator.load(tmp_path, "cpu", engine)
-    translator = plain.with_glossary({"cat": "Kater", "old dog": "Greis", "{x}": "{y}"})
-    lines = ["the cat sees {x}, cats and an old dog.", "Cat", "dog", ""]
-    found = translator.translate(lines)
-    for one, terms in zip(found, (["Kater", "{y}", "Greis"], ["Kater"], [], []), strict=True):
-        assert one.lost == []
-        assert all(one.text.count(term) == 1 for term in terms)
-    assert found[2:] == plain.translate(lines)[2:]
-    assert "Kater" not in plain.translate(lines)[0].text
-    (links,) = translator.align(lines[:1], found[:1])
-    assert " ".join(links.source) == lines[0]
-    assert " ".join(links.target) == found[0].text
-    given = "the Kater, {y} Greis"
-    assert translator.score([(lines[0], given)]) == plain.score(
-        [("the ⟦1⟧ sees ⟦2⟧, cats and an ⟦3⟧.", "the ⟦1⟧, ⟦2⟧ ⟦3⟧")]
-    )
-    with pytest.raises(ConfigError, match=r"no symbols for terms: train it with --text\.placeholders"):
-        build().with_glossary({"a": "b"})
-
-
-@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_a_translation_begins_letter_for_letter_as_it_must(engine: EngineName, tmp_path: Path) -> None:
     small_model(symbols=True).save(tmp_path)
     translator, config = Translator.load(tmp_path, "cpu", engine), SearchConfig(beam=2, n_best=2)
