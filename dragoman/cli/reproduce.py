@@ -112,7 +112,7 @@ def _plan_before(recipe: Recipe, config: ReproduceConfig) -> list[Call]:
     for step in recipe.before:
         for verb, options in step.items():
             require(verb in _FIRST and isinstance(options, Mapping), f"{config.recipe}: before has no step {verb!r}")
-            places = [str(_place(options[name], config)) for name in VERBS[verb].positionals if name in options]
+            places = [_place(options[name], config) for name in VERBS[verb].positionals if name in options]
             others = {name: value for name, value in options.items() if name not in VERBS[verb].positionals}
             changing = _when_changed(config) if verb == "train" else []
             words = places + _options(others, config) + ["--device", config.device] + changing

@@ -336,7 +336,6 @@ class Translator:
             if not waiting:
                 return
             forced = [self._spelt(begin[i], sources[i], segments[i], config, f"the term {begin[i]!r}") for i in waiting]
-
             again = self._search_with_rules([segments[i] for i in waiting], forced, config, first_line)
             for i, hypotheses in zip(waiting, again, strict=True):
                 found[i] = hypotheses
