@@ -1,10 +1,13 @@
 """The processes behind a port, by uvicorn: crashed ones are replaced, and on SIGHUP all are, one by one."""
 
 import asyncio
+import signal
 import socket
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from typing import Any
 
 from uvicorn import Config
@@ -76,6 +79,15 @@ class _Connection(HttpToolsProtocol):
 
 
 class _Supervisor(Multiprocess):
+    def init_processes(self) -> None:
+        """Start the processes, which leave Ctrl-C to this one: it would interrupt their imports."""
+        if sys.platform == "win32":
+            return super().init_processes()
+        resource_tracker.ensure_running()  # which would let Ctrl-C through again
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # they inherit it
+        super().init_processes()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
     def join_all(self) -> None:
         """Wait for the processes, and tell those who still come that the server is stopping.
 

@@ -116,6 +116,19 @@ def test_several_directions_and_processes(models: Path, tmp_path: Path) -> None:
         assert b'dragoman_requests_total{path="/translate",status="200"} 2.0' in request.read()
 
 
+@pytest.mark.parametrize("seconds", [0, 0.5])
+def test_ctrl_c_while_it_starts_ends_it_without_a_word(models: Path, seconds: float) -> None:
+    words = [sys.executable, "-m", "dragoman", "serve", str(models / "right"), "--port", "0"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stderr
+    while not (line := process.stderr.readline()).startswith(b"translating at"):
+        assert line, "it ended"
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all its processes
+    assert b"Traceback" not in process.stderr.read()
+    assert process.wait(60) == 0
+
+
 def test_what_is_wrong_is_said_before_anything_is_served(
     models: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
