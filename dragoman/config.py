@@ -258,13 +258,13 @@ class SearchConfig(Settings):
     n_best: Annotated[int, Between(1, 1000)] = 1
     """Translations for each line; without sampling, at most the beam."""
     sampling: Annotated[float, Between(0, 1000)] = 0.0
-    """Temperature: draw each subword at random, with probabilities in proportion to p^(1/T), in PyTorch; 0 is off."""
+    """Draw subwords at random at this temperature, such as 1, not the best translation; 0 is off. Uses PyTorch."""
     top_k: NotNegative = 0
-    """Draw from the so many likeliest subwords; 0: from all."""
+    """With sampling, draw from this many of the likeliest subwords; 0: from all."""
     top_p: Annotated[float, Between(1e-6, 1)] = 1.0
-    """Draw from the fewest subwords that together have this probability (Holtzman et al., 2020)."""
+    """With sampling, draw from the fewest subwords with this total probability (Holtzman et al., 2020)."""
     sampling_seed: NotNegative = 1
-    """Seed of what is drawn."""
+    """Seed for sampling."""
     min_length: NotNegative = 0
     """Fewest subwords of a translation."""
     max_length: Positive = 50

@@ -55,7 +55,7 @@ class TranslateConfig(TranslatorConfig):
     alignment_layer: int = 0
     """Decoder layer for alignments, from 1; 0: the last but one of six or more, else the last."""
     glossary: str = ""
-    """TSV of terms: source term, tab, the translation that it must have, as it is written there."""
+    """TSV of terms that must come out: source term, tab, its translation."""
     out: str = ""
     """Prefix of files to write, not stdout, for long texts: OUT.00001, OUT.00002, …; the same command resumes."""
     shard_lines: Positive = 100_000
