@@ -8,6 +8,7 @@ reference has them, and in the form that the training text has most often. No mo
 held out. Stores means over the models in benchmarks/results/glossary.json.
 """
 
+import copy
 import json
 import random
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 
 from hardware import describe_hardware
 
+from dragoman.config import SearchConfig
 from dragoman.evaluation import scores as metrics
 from dragoman.inference.glossary import Glossary
 from dragoman.inference.translator import Translator
@@ -25,7 +27,19 @@ from dragoman.text.corpus import Pair, read_pairs
 from dragoman.text.planting import Planter
 
 RESULT = Path(__file__).parent / "results" / "glossary.json"
+SEARCH = SearchConfig(sentences="keep")
 Terms = dict[str, str]
+
+
+class OfEachLine(Glossary):
+    """Terms that differ from line to line."""
+
+    def __init__(self, lines: list[str], terms: list[Terms]) -> None:
+        self._of = {line: Glossary(own, "en", "de") for line, own in zip(lines, terms, strict=True)}
+
+    def missing(self, source: str, translation: str) -> list[tuple[range, str]]:
+        """As Glossary.missing."""
+        return self._of[source].missing(source, translation)
 
 
 def words_alike(plant: Planter, pair: Pair) -> list[tuple[str, str]]:
@@ -53,7 +67,7 @@ def measure(found: list[str], test: list[Pair], terms: list[Terms]) -> dict[str,
     return {
         "terms honoured": 100 * (1 - sum(lacking) / len(exact)),
         "as they are given": 100 * fmean(exact),
-        "bleu": metrics.evaluate(found, [target for _, target in test], "de").bleu,
+        "BLEU": metrics.evaluate(found, [target for _, target in test], "de").bleu,
     }
 
 
@@ -71,23 +85,20 @@ def main() -> None:
     by_model: list[dict[str, dict[str, float]]] = []
     for folder in folders:
         translator, scores = Translator.load(folder, precision="fp32"), dict[str, dict[str, float]]()
-        plain = [one.text for one in translator.translate(lines)]
+        plain = [one.text for one in translator.translate(lines, SEARCH)]
         for name, terms in given.items():
             scores[f"{name}, without a glossary"] = measure(plain, test, terms)
-            found = [
-                text if not Glossary(own, "en", "de").missing(line, text)  # as with_glossary leaves it
-                else translator.with_glossary(own).translate([line])[0].text
-                for line, text, own in zip(lines, plain, terms, strict=True)
-            ]  # fmt: skip
-            scores[name] = measure(found, test, terms)
+            own = copy.copy(translator)
+            own._glossary = OfEachLine(lines, terms)
+            scores[name] = measure([one.text for one in own.translate(lines, SEARCH)], test, terms)
         by_model.append(scores)
         print(folder, json.dumps(scores), flush=True)
     result: dict[str, Any] = {"sentences": len(test), "terms": sum(map(len, chosen))}
     for name in by_model[0]:
         for figure in by_model[0][name]:
             values = [scores[name][figure] for scores in by_model]
-            spread = stdev(values) if len(values) > 1 else 0.0
-            result.setdefault(name, {})[figure] = {"mean": fmean(values), "deviation": spread, "runs": values}
+            spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
+            result[f"{name}: {figure}"] = f"{fmean(values):.2f}{spread} ({len(values)} runs)"
     commands = ["python benchmarks/glossary.py MULTI30K MODEL …  # of preset small, 1,000 steps, one for each seed"]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
