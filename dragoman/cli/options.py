@@ -84,8 +84,8 @@ class AugmentConfig(TranslatorConfig):
     keep: Annotated[float, Between(0.01, 1)] = 0.8
     """With a scorer, the share of pairs to keep: those with its best log-probability per subword."""
     noise: bool = False
-    """Damage the synthetic sources: a tenth of the words go, a tenth become <BLANK>, others change places with near
-    ones (Edunov et al., 2018)."""
+    """Damage the synthetic sources: a tenth of the words go, a tenth become blanks, others change places with near ones
+    (Edunov et al., 2018)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

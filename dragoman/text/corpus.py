@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -232,11 +232,12 @@ def read_lines(path: Path, on_problem: OnProblem = refuse) -> Iterator[str]:
     try:
         if path.suffix == ".zst":
             zstd = import_optional("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", "zstd")
-            broken, opened = (*broken, zstd.ZstdError), zstd.open(path)
+            broken = (*broken, zstd.ZstdError)
+            file: BinaryIO = io.BufferedReader(zstd.open(path))  # the libraries give lines slowly by themselves
         else:
-            opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb", buffering=0)  # noqa: SIM115
-        with io.BufferedReader(opened) as lines:  # the libraries give lines slowly by themselves
-            yield from decode_lines(lines, str(path), on_problem)
+            file = io.BufferedReader(gzip.open(path)) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115
+        with file:
+            yield from decode_lines(file, str(path), on_problem)
     except broken as error:
         cure = f"get the file again, or rename it without {path.suffix} if it is not compressed"
         raise DragomanError(f"{path}: damaged compressed file ({error}); {cure}") from None
