@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -80,11 +81,11 @@ def _write_shards(translator: Translator, config: TranslateConfig) -> None:
     make_folder(card.parent)
     if read_card(card).get("made_from", made_from) != made_from:
         raise DragomanError(f"{card}: of another text, model or settings; choose another --out")
-    ours = [card.name, *(path.name for path in card.parent.glob(f"{card.stem}.*"))] if read_card(card) else []
-    first = next(shards)
-    refuse_to_overwrite(card.parent, ours, [card.name, first.name])
+    there = [path.name for path in card.parent.iterdir() if re.fullmatch(re.escape(card.stem) + r"\.\d+", path.name)]
+    names = [card.name, *there]
+    refuse_to_overwrite(card.parent, names if read_card(card) else (), names)
     write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
-    shard, done = first, 0
+    shard, done = next(shards), 0
     while shard.exists():
         shard, done = next(shards), done + config.shard_lines
     texts = chain.from_iterable(_outputs(translator, config, done))

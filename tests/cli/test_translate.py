@@ -65,8 +65,8 @@ def test_shards_are_whole_or_missing_and_those_that_are_there_are_not_made_again
     assert run(*to_shards) == Result(0, "", "")
     text.write_text("another")
     assert "made.json: of another text, model or settings" in complaint(1, *to_shards)
-    (tmp_path / "mine.00001").write_text("mine")
-    assert "already contains mine.00001" in complaint(1, *words, "--out", tmp_path / "mine")
+    (tmp_path / "mine.00002").write_text("mine")
+    assert "already contains mine.00002" in complaint(1, *words, "--out", tmp_path / "mine")
     assert "--out needs a file" in complaint(2, "translate", trained, "--out", tmp_path / "x")
 
 
