@@ -1,14 +1,13 @@
 """What back-translation brings: few pairs of everyday sentences, and many sentences in the target language alone.
 
     python benchmarks/augmentation.py FRA.TXT WORK [--directions en-fr fr-en] [--seeds 1 2 3] [--pairs 20000]
-                                      [--extra 120000] [--steps 1500 3000] [--preset small] [--batch-tokens 3072]
+                                      [--extra 120000] [--steps 3000] [--preset tiny] [--batch-tokens 2048]
                                       [--weight 3] [--tag "<BT>"]
 
-FRA.TXT is Tatoeba as ManyThings ships it. A model learns from so many random pairs in so few steps, another one in as
-many steps as the next ones make. The third one learns from these pairs, read --weight times in a pass, and from the
-extra sentences of the target language, translated by a model of the other direction; the last one from all pairs. WORK
-keeps all models: what was stopped goes on from there. Stores the scores on the test text in
-benchmarks/results/augmentation.json.
+FRA.TXT is Tatoeba as ManyThings ships it. All models make so many steps. One learns from so many random pairs; the next
+one from these pairs, read --weight times in a pass, and from the extra sentences of the target language, translated by
+the model that learned from the same pairs in the other direction; the last one from all pairs. WORK keeps all models:
+what was stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation.json.
 """
 
 import argparse
@@ -73,23 +72,18 @@ def gather(work: Work, table: Path, pairs: int, extra: int) -> None:
 
 def measure(work: Work, source: str, target: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """The scores of all models of one direction and seed."""
-    short, long = options.steps
-    made, way = f"back-{source}-{target}-{seed}{'-untagged' * (not options.tag)}", f"{source}-{target}-{seed}"
-    languages = {"source": source, "target": target, "seed": seed, "preset": options.preset}
-    languages["batch_tokens"] = options.batch_tokens
-    found = {"pairs alone": work.score(f"few-{way}", texts="few", steps=short, **languages)}
-    found["pairs alone, as many steps"] = work.score(f"few-long-{way}", texts="few", steps=long, **languages)
-    reverse = f"few-{target}-{source}-{seed}"
-    found["the reverse model"] = work.score(
-        reverse, texts="few", steps=short, **languages | {"source": target, "target": source}
-    )
-    augmenting = AUGMENT.format(reverse=reverse, target=target, out=made)
-    work.run(augmenting, "--tag", options.tag, made=f"{made}.{source}")
-    texts = f"few {made} --weights {options.weight} 1"
-    name = f"{made}-model-{options.weight}"
-    found["with back-translation"] = work.score(name, texts=texts, steps=long, **languages)
+    settings = {name: getattr(options, name) for name in ("preset", "batch_tokens", "steps")} | {"seed": seed}
+    back = {"source": target, "target": source}
+    way, reverse = f"{source}-{target}-{seed}", f"few-{target}-{source}-{seed}"
+    text = f"back-{way}{'-untagged' * (not options.tag)}"
+    found = {"pairs alone": work.score(f"few-{way}", texts="few", source=source, target=target, **settings)}
+    work.score(reverse, texts="few", **settings, **back)
+    work.run(AUGMENT.format(reverse=reverse, target=target, out=text), "--tag", options.tag, made=f"{text}.{source}")
+    texts = f"few {text} --weights {options.weight} 1"
+    model = f"{text}-model-{options.weight}"
+    found["with back-translation"] = work.score(model, texts=texts, source=source, target=target, **settings)
     if not options.no_bound:
-        found["all pairs"] = work.score(f"all-{way}", texts="all", steps=long, **languages)
+        found["all pairs"] = work.score(f"all-{way}", texts="all", source=source, target=target, **settings)
     return found
 
 
@@ -102,9 +96,9 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--extra", type=int, default=120_000)
-    parser.add_argument("--steps", nargs=2, type=int, default=[1500, 3000], help="with few pairs, and with all text")
-    parser.add_argument("--preset", default="small")
-    parser.add_argument("--batch-tokens", type=int, default=3072)
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--preset", default="tiny")
+    parser.add_argument("--batch-tokens", type=int, default=2048)
     parser.add_argument("--weight", type=int, default=3, help="times that the pairs are read beside the extra text")
     parser.add_argument("--tag", default="<BT>")
     parser.add_argument("--no-bound", action="store_true", help="leave out the models of all pairs")

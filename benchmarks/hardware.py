@@ -10,15 +10,24 @@ import torch
 
 from dragoman.runtime.device import processor
 
+INSTRUCTIONS = {
+    "amx_bf16": "AMX",
+    "avx512_bf16": "AVX-512 bf16",
+    "avx512_vnni": "AVX-512 VNNI",
+    "avx512f": "AVX-512",
+    "avx2": "AVX2",
+}
+"""By Linux's names, the latest first: what sets the speed of matrix products."""
+
 
 def describe_hardware() -> dict[str, str | int]:
-    """Processor, GPU if there is one, cores, memory, and the versions that matter."""
+    """Processor and its instructions, GPU if there is one, cores, memory, and the versions that matter."""
     information = Path("/proc/cpuinfo")
-    text = information.read_text() if information.is_file() else ""
+    flags = information.read_text().split() if information.is_file() else []
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": processor(),
-        "amx": int("amx_bf16" in text),
+        "instructions": next((name for flag, name in INSTRUCTIONS.items() if flag in flags), ""),
         "cores": os.cpu_count() or 0,
         "memory_gib": round(memory),
         "python": platform.python_version(),

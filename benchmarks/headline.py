@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from quality_report import mean
+
 from dragoman.evaluation.scores import METRICS
 
 RESULTS = Path(__file__).parent / "results"
@@ -21,7 +23,7 @@ _CALLED |= {"annotated": "The Annotated Transformer"}
 def headline(results: Path = RESULTS) -> str:
     """Return a Markdown table: training, translating, and the minutes of equally long runs."""
     rows = [*_training(_read(results, "speed-training")), *_translating(_read(results, "speed-decoding"))]
-    rows += _minutes(_read(results, "time-to-quality"))
+    rows.append(_minutes(_read(results, "time-to-quality")))
     return "| | Dragoman | comparison |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
@@ -99,11 +101,6 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     )
 
 
-def _minutes(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    for found in result["minutes to BLEU"]:
-        reached = {name: row for name, row in found["toolkits"].items() if row["reached"]}
-        words = {name: f"{row['minutes']:.0f} ({row['bleu']:.1f} BLEU)" for name, row in reached.items()}
-        if _OURS in words:
-            own = words.pop(_OURS)
-            others = ", ".join(f"{_CALLED[name]} {text}" for name, text in words.items())
-            yield f"minutes from raw text to the end of {found['steps']:,} steps", own, others
+def _minutes(result: dict[str, Any]) -> tuple[str, str, str]:
+    own, other = (f"{mean(runs, 'minutes', 1)} ({mean(runs, 'bleu', 1)} BLEU)" for runs in result["toolkits"].values())
+    return f"minutes from raw text to the end of {result['steps']:,} steps", own, f"MarianMTModel {other}"

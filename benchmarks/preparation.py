@@ -1,9 +1,10 @@
-"""How fast, and in how much memory, `train` prepares two million sentence pairs: reading, subwords, token store.
+"""How fast, and in how much memory and disk, `train` prepares millions of pairs: reading, subwords, token store.
 
-    python benchmarks/preparation.py [PAIRS]
+    python benchmarks/preparation.py [PAIRS …]
 
 Writes synthetic text (words of random letters, frequencies after Zipf) to a temporary folder, prepares it in a process
-of its own, prints pairs per second and peak resident memory, and stores them in benchmarks/results/preparation.json.
+of its own, prints pairs per second, peak resident memory and the size of what was made, and stores them in
+benchmarks/results/preparation.json. Without PAIRS: one, two and eight million.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dragoman.corpus_check.cleaning import clean_text
 from dragoman.text.preprocess import prepare_text
 
 RESULT = Path(__file__).parent / "results" / "preparation.json"
+PAIRS = (1_000_000, 2_000_000, 8_000_000)
 WORDS = 50_000
 
 
@@ -52,19 +54,17 @@ def prepare(folder: str, pairs: int, answer: multiprocessing.Queue[dict[str, flo
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     answer.put(
         {
-            "pairs": pairs,
-            "subwords": len(text.vocabulary.source),
-            "tokens": text.train.report.source_tokens + text.train.report.target_tokens,
+            "subwords": text.train.report.source_tokens + text.train.report.target_tokens,
             "seconds": round(seconds, 1),
             "pairs_per_second": round(pairs / seconds),
-            "peak_resident_gib": round(peak, 3),
+            "peak_resident_gib": round(peak, 2),
+            "disk_gib": round(sum(path.stat().st_size for path in Path(folder, "out/data").iterdir()) / 2**30, 2),
         }
     )
 
 
-def main() -> None:
-    """Measure, print, store."""
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000
+def measure(pairs: int) -> dict[str, float]:
+    """What preparing so many pairs takes, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         os.makedirs(f"{folder}/out")
@@ -74,11 +74,16 @@ def main() -> None:
         process.start()
         result = answer.get()
         process.join()
-    command = "python benchmarks/preparation.py" + (f" {pairs}" if len(sys.argv) > 1 else "")
     print(json.dumps(result, indent=1))
-    RESULT.write_text(
-        json.dumps({"command": command, "hardware": describe_hardware(), "result": result}, indent=1) + "\n"
-    )
+    return result
+
+
+def main() -> None:
+    """Measure, print, store."""
+    result = {f"{pairs:,} pairs": measure(pairs) for pairs in map(int, sys.argv[1:] or PAIRS)}
+    command = " ".join(["python benchmarks/preparation.py", *sys.argv[1:]])
+    content = {"command": command, "hardware": describe_hardware(), "result": result}
+    RESULT.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

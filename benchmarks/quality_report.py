@@ -1,56 +1,50 @@
-"""The tables of time to quality, one for each length of run, in Markdown."""
+"""The table of time and quality after equally many steps, in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from statistics import fmean, stdev
 from typing import Any
 
 Record = dict[str, Any]
-HEAD = ("", "minutes", "BLEU", "target", "times Dragoman's minutes")
+HEAD = ("", "minutes", "times Dragoman's", "BLEU", "of each seed")
 
 
 def is_time_to_quality(record: Record) -> bool:
-    """Whether a results file compares time to quality."""
-    return "minutes to BLEU" in record["result"]
+    """Whether a results file compares time and quality."""
+    return "toolkits" in record["result"]
 
 
-def title(steps: int, target: float) -> str:
-    """Return the title of a table."""
-    return f"{target:g} BLEU, {steps:,} steps"
+def mean(runs: Record, name: str, digits: int) -> str:
+    """Return the mean of the runs of all seeds, with the standard deviation where there are several."""
+    values = [run[name] for run in runs.values()]
+    return f"{fmean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
-def cells(row: Record, name: str, target: float) -> tuple[str, ...]:
+def cells(name: str, toolkits: Record) -> tuple[str, ...]:
     """Return one row under HEAD."""
-    times = f"{row['times_dragoman']:.2f}" if "times_dragoman" in row else ""
-    reached = "reached" if row["bleu"] >= target else "not reached"
+    runs = toolkits[name]
+    times = [run["minutes"] / toolkits["dragoman"][seed]["minutes"] for seed, run in runs.items()]
     return (
-        f"{name.replace('marian', 'MarianMTModel')} {row['precision']}",
-        f"{row['minutes']:.1f}",
-        f"{row['bleu']:.2f}",
-        reached,
-        times,
+        f"{name.replace('marian', 'MarianMTModel')} {next(iter(runs.values()))['precision']}",
+        mean(runs, "minutes", 1),
+        f"{fmean(times):.2f}",
+        mean(runs, "bleu", 2),
+        ", ".join(f"{run['bleu']:.2f}" for run in runs.values()),
     )
 
 
 def quality_tables(record: Record) -> str:
-    """Return all tables of a results file, after the settings and versions."""
+    """Return the table of a results file, after the settings and versions."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
-    settings = record["settings"]
+    settings, toolkits = record["settings"], record["result"]["toolkits"]
+    rows = [HEAD, ("---", *["---:"] * (len(HEAD) - 1)), *(cells(name, toolkits) for name in toolkits)]
+    train = f"Dragoman with `{settings['train']}`, MarianMTModel with its own initial weights, loss and search"
     parts = [
-        f"{settings['threads']} threads each; preset {settings['preset']}; {versions}; commit {record['commit']}.",
-        f"All toolkits make the same number of steps on the same batches with the same learning rates: Dragoman with "
-        f"`{settings['train']}`, the others with their own models, initial weights, loss and search. Minutes include "
-        f"preparing the text and, for Dragoman, saving and validating; only Dragoman keeps its best checkpoint. "
-        f"JoeyNMT also applies dropout to attention weights and inner activations. The beam is {settings['beam']}; the "
-        f"length penalty is 0.6 for Dragoman, {settings['length_penalty']:g} for the others. The target is the score "
-        f"that Dragoman was expected to reach; a toolkit that scored higher could have stopped earlier.",
+        f"{settings['threads']} threads each; preset {settings['preset']}; {record['result']['steps']:,} steps; "
+        f"{versions}; commit {record['commit']}.",
+        f"Both make the same steps on the same batches with the same learning rates: {train}. Minutes include "
+        f"preparing the text and, for Dragoman, saving and validating; only Dragoman keeps its best checkpoint. Both "
+        f"search in fp32 with a beam of {settings['beam']}, without length penalty.",
+        "\n".join(f"| {' | '.join(row)} |" for row in rows),
     ]
-    for found in record["result"]["minutes to BLEU"]:
-        parts.append(f"**{title(found['steps'], found['target'])}**")
-        rows = [cells(row, name, found["target"]) for name, row in found["toolkits"].items()]
-        parts.append("\n".join(_lines([HEAD, ["---", *["---:"] * (len(HEAD) - 1)], *rows])))
     return "\n\n".join(parts)
-
-
-def _lines(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    return (f"| {' | '.join(row)} |" for row in rows)

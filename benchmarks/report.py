@@ -109,7 +109,8 @@ def _cell(value: Any) -> str:
 def in_words(machine: dict[str, Any]) -> str:
     """Return the result of describe_hardware as text, without the usual memory and software."""
     processor = machine["processor"].replace("(R)", "").replace(" Processor", "")
-    words = f"{machine['cores']} cores of {processor}{' with AMX' if machine['amx'] else ''}"
+    instructions = machine.get("instructions", "AMX" if machine.get("amx") else "")
+    words = f"{machine['cores']} cores of {processor}{f' with {instructions}' if instructions else ''}"
     others = f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
     return words if others == USUAL_SOFTWARE else f"{words}, {others}"
 

@@ -37,7 +37,7 @@ from peers.batches import (
     read_batches,
 )
 from peers.convert import SUBWORDS_FILE, read_plain, to_joeynmt
-from peers.learning import SEED, Learner, LearningSession
+from peers.learning import SEED
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession, Translate, in_sorted_batches
 from peers.shape import Shape
@@ -148,16 +148,6 @@ def prepare_training(request: Message) -> TrainingSession:
     return TrainingSession(step, read_batches(request["batches"]), facts_of(model))
 
 
-def prepare_learning(request: Message) -> LearningSession:
-    """Make the model with its own random weights."""
-    torch.manual_seed(SEED)
-    subwords = sentencepiece.SentencePieceProcessor(model_file=request["subwords"])
-    model = make_model(Shape(**request["shape"]), pieces_of(subwords))
-    optimizer = make_optimizer(model)
-    translate = make_translate(model, subwords, request["length_penalty"])
-    return LearningSession(Learner(model, optimizer, make_step(model, optimizer), translate, facts_of(model)), request)
-
-
 def pieces_of(subwords: sentencepiece.SentencePieceProcessor) -> list[str]:
     """The vocabulary but for the four special symbols."""
     return [subwords.id_to_piece(i) for i in range(len(_NAMES), len(subwords))]
@@ -213,7 +203,6 @@ def prepare(request: Message) -> Session:
     """A session of the kind that the request names."""
     kinds: dict[str, Callable[[Message], Session]] = {
         "training": prepare_training,
-        "learning": prepare_learning,
         "decoding": prepare_decoding,
     }
     return kinds[request["task"]](request)

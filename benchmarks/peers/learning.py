@@ -24,7 +24,7 @@ from peers.sessions import Translate
 
 STATE_FILE = "state.pt"
 SEED = 1
-"""Of the weights and of dropout, for every peer; Dragoman's run has it by default."""
+"""Of the weights and of dropout, unless a request names another one."""
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl's number for it
 
 

@@ -68,7 +68,7 @@ def load(folder: str) -> MarianMTModel:
 
 def make_model(request: Message) -> MarianMTModel:
     """A model with the library's own random weights, for training."""
-    torch.manual_seed(SEED)
+    torch.manual_seed(request.get("seed", SEED))
     model = MarianMTModel(marian_config(Shape(**request["shape"]))).train().to(request.get("device", "cpu"))
     compile_parts([model], request.get("compile", ""))
     return model

@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 
 import dragoman
-from dragoman.config import PRESETS, DragomanError, OptimizerConfig, TrainConfig, model_preset
+from dragoman.config import PRESETS, DragomanError, OptimizerConfig, TextConfig, TrainConfig, model_preset
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.runtime.files import write_atomically
@@ -32,7 +32,7 @@ from dragoman.training.optimizer import learning_rate
 from dragoman.training.run_state import Progress
 from peers.batches import Arrays, write_batches
 from peers.dragoman_worker import product_rate
-from peers.learning import SEED, end_with_parent
+from peers.learning import end_with_parent
 from peers.protocol import Message
 from peers.rounds import Competitor, Contest, rounded
 from peers.text import LANGUAGES
@@ -44,17 +44,14 @@ SCHEDULE: Final = "linear"
 VALIDATE_EVERY = 500
 TRAIN = (
     f"train --source {LANGUAGES[0]} --target {LANGUAGES[1]} --train {{data}}/train --valid {{data}}/val --out {{out}} "
-    f"--preset {PRESET} --model.embedding-gain 1 --max-steps {{steps}} "
+    f"--preset {PRESET} --text.placeholders 0 --max-steps {{steps}} --seed {{seed}} "
     f"--optimizer.schedule {SCHEDULE} --validation.every {VALIDATE_EVERY}"
 )
-BEAM = 4
-EVALUATE = f"evaluate {{out}} --test {{test}} --beam {BEAM} --json {{scores}}"
+BEAM, LENGTH_PENALTY = 4, 0
+EVALUATE = f"evaluate {{out}} --test {{test}} --beam {BEAM} --length-penalty {LENGTH_PENALTY} --json {{scores}}"
 TEST = "test_2016_flickr"
-COMPETITORS = {
-    "marian": Competitor("marian", "marian", "peers.marian", {"precision": "bf16"}),
-    "joeynmt": Competitor("joeynmt", "joeynmt", "peers.joeynmt_worker", {"precision": "fp32"}, joeynmt=True),
-}
-TOOLKITS = (OURS, *COMPETITORS)
+PEER = Competitor("marian", "marian", "peers.marian", {"precision": "bf16"})
+TOOLKITS = (OURS, PEER.peer)
 STEPS_AT_ONCE = 50
 """Between two lines of progress, each of which is also a place to go on from."""
 _TICK = 2.0  # seconds; what a kill of the whole benchmark can take off Dragoman's clock
@@ -68,13 +65,11 @@ class Settings:
     data: Path
     """Folder of the raw text."""
     work: Path
-    """Folder with JoeyNMT's environment; runs go to its folder quality."""
+    """Runs go to its folder quality."""
     threads: int
     """Of every toolkit."""
     lines: int
     """Lines of the test text to translate; 0: all."""
-    length_penalty: float
-    """Of the peers' searches."""
     report: Callable[[str], None]
     """Takes one line for people."""
 
@@ -84,7 +79,7 @@ class Settings:
         return self.work / "quality"
 
 
-def run_config(data: Path, out: Path, steps: int) -> TrainConfig:
+def run_config(data: Path, out: Path, steps: int, seed: int) -> TrainConfig:
     """What Dragoman's command line makes of TRAIN."""
     preset = {k.removeprefix("optimizer."): v for k, v in PRESETS[PRESET].items() if k.startswith("optimizer.")}
     config = TrainConfig(
@@ -95,8 +90,9 @@ def run_config(data: Path, out: Path, steps: int) -> TrainConfig:
         out=str(out),
         preset=PRESET,
         max_steps=steps,
-        seed=SEED,
-        model=replace(model_preset(PRESET), embedding_gain=1.0),
+        seed=seed,
+        model=model_preset(PRESET),
+        text=TextConfig(placeholders=0.0),
         optimizer=OptimizerConfig(**preset | {"schedule": SCHEDULE}),
     )
     return replace(config, validation=replace(config.validation, every=VALIDATE_EVERY))
@@ -135,25 +131,22 @@ class QualityContest:
         """Lines of the test text."""
         return len(self._test)
 
-    def run(self, toolkit: str, steps: int) -> Message | None:
-        """One run, or what is left of it.
-
-        Returns:
-            Its row of the table; None where the peer was left out, which has been told.
+    def run(self, toolkit: str, steps: int, seed: int) -> Message:
+        """One run, or what is left of it; returns what is known of it.
 
         Raises:
-            DragomanError: Dragoman's command failed, or its folder holds the run of other settings.
+            DragomanError: it failed, or its folder holds the run of other settings.
         """
-        row = self._run_dragoman(steps) if toolkit == OURS else self._run_peer(COMPETITORS[toolkit], steps)
-        if row is not None:
-            self.settings.report(f"{toolkit}, {steps} steps: {row['minutes']:.1f} minutes, BLEU {row['bleu']:.2f}")
+        row = self._run_dragoman(steps, seed) if toolkit == OURS else self._run_peer(steps, seed)
+        name = f"{toolkit}, {steps} steps, seed {seed}"
+        self.settings.report(f"{name}: {row['minutes']:.1f} minutes, BLEU {row['bleu']:.2f}")
         return row
 
     def _prepare(self) -> tuple[PreparedText, float]:
         """The text that the peers learn from, and the seconds that it took to prepare."""
         folder = self.settings.runs / "text"
         record = folder / "preparation.json"
-        config = run_config(self.settings.data, folder, steps=1)
+        config = run_config(self.settings.data, folder, steps=1, seed=1)
         if record.is_file():
             text, known = prepare_text(config, clean_text), json.loads(record.read_text())
             if known["text"] == text.train.report.fingerprint:
@@ -168,22 +161,23 @@ class QualityContest:
 
     # ---- Dragoman
 
-    def _run_dragoman(self, steps: int) -> Message:
-        folder = self.settings.runs / f"{OURS}-{steps}"
-        config = run_config(self.settings.data, folder / "model", steps)
+    def _run_dragoman(self, steps: int, seed: int) -> Message:
+        folder = self.settings.runs / f"{OURS}-{steps}-{seed}"
+        config = run_config(self.settings.data, folder / "model", steps, seed)
         record = Record(folder, self._identity(config, OURS))
         if not record.content.get("finished"):
             record.begin()
-            self._train_dragoman(steps, folder, record)
+            self._train_dragoman(config, folder, record)
         if record.content.get("asked") != self._asked():
             self._score_dragoman(folder, record)
         return self._row(record, record.content["precision"], record.content["seconds"])
 
-    def _train_dragoman(self, steps: int, folder: Path, record: Record) -> None:
+    def _train_dragoman(self, config: TrainConfig, folder: Path, record: Record) -> None:
         """Run the command, or continue it; the clock is that of the whole command, and survives a kill."""
         before, start = record.content.get("seconds", 0.0), time.perf_counter()
+        values = {"data": self.settings.data, "out": config.out, "steps": config.max_steps, "seed": config.seed}
         process = subprocess.Popen(
-            _command(TRAIN, {"data": self.settings.data, "out": folder / "model", "steps": steps}),
+            _command(TRAIN, values),
             env=self._environment(),
             preexec_fn=end_with_parent,
         )
@@ -210,53 +204,45 @@ class QualityContest:
             raise DragomanError(f"dragoman evaluate ended with code {ended.returncode}")
         found = json.loads(scores.read_text(encoding="utf-8"))
         score = {name: found["scores"][name] for name in ("bleu", "bleu_signature")}
-        score["length_penalty"] = found["settings"]["length_penalty"]
         record.put({"asked": self._asked(), "precision": found["model"]["precision"], "score": score})
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, "OMP_NUM_THREADS": str(self.settings.threads)}
 
-    # ---- the peers
+    # ---- the peer
 
-    def _run_peer(self, competitor: Competitor, steps: int) -> Message | None:
-        folder = self.settings.runs / f"{competitor.peer}-{steps}"
-        config = run_config(self.settings.data, folder, steps)
-        record = Record(folder, self._identity(config, competitor.peer))
+    def _run_peer(self, steps: int, seed: int) -> Message:
+        folder = self.settings.runs / f"{PEER.peer}-{steps}-{seed}"
+        config = run_config(self.settings.data, folder, steps, seed)
+        record = Record(folder, self._identity(config, PEER.peer))
         if record.content.get("asked") != self._asked():
             if not record.content.get("finished"):
                 record.begin()
-            if not self._learn(competitor, config, folder, record):
-                return None
+            self._learn(config, folder, record)
         self.versions |= record.content["versions"]
-        seconds = self.preparation_seconds + record.content["seconds"]
-        return self._row(record, competitor.settings["precision"], seconds)
+        return self._row(record, PEER.settings["precision"], self.preparation_seconds + record.content["seconds"])
 
-    def _learn(self, competitor: Competitor, config: TrainConfig, folder: Path, record: Record) -> bool:
-        """Let it make its steps and translate; False where it failed."""
-        settings = self.settings
-        name = f"{competitor.peer}, {config.max_steps} steps"
+    def _learn(self, config: TrainConfig, folder: Path, record: Record) -> None:
+        """Let it make its steps and translate."""
+        settings, name = self.settings, f"{PEER.peer}, {config.max_steps} steps, seed {config.seed}"
         request = self._first_request(config, folder)
-        with Contest([replace(competitor, name=name)], request, settings.work, settings.threads, settings.report) as c:
-            standing = c.facts.get(name)
+        with Contest([replace(PEER, name=name)], request, settings.work, settings.threads, settings.report) as contest:
+            standing = contest.facts.get(name)
             while standing is not None and standing["step"] < config.max_steps:
-                standing = c.ask(name, {"do": "learn", "steps": STEPS_AT_ONCE})
+                standing = contest.ask(name, {"do": "learn", "steps": STEPS_AT_ONCE})
                 if standing is not None:
                     settings.report(
                         f"{name}: step {standing['step']}, loss {standing['loss']:.3f}, "
                         f"{standing['tokens_per_second']:,.0f} tokens/s, {standing['seconds'] / 60:.1f} minutes"
                     )
-            if standing is None:
-                return False
-            known = {key: standing[key] for key in ("seconds", "tokens", "slowest")}
-            record.put({"finished": True, "versions": c.facts[name]["versions"]} | known)
             sources, references = ([pair[side] for pair in self._test] for side in (0, 1))
-            answer = c.ask(name, {"do": "translate", "sources": sources, "beam": BEAM})
-        if answer is None:
-            return False
+            answer = standing and contest.ask(name, {"do": "translate", "sources": sources, "beam": BEAM})
+            if standing is None or answer is None:
+                raise DragomanError(f"{name}: failed; start the benchmark again to continue")
+            known = {key: standing[key] for key in ("seconds", "tokens", "slowest")}
+            record.put({"finished": True, "versions": contest.facts[name]["versions"]} | known)
         found = evaluate(answer["lines"], references, LANGUAGES[1])
-        score = {"bleu": found.bleu, "bleu_signature": found.bleu_signature, "length_penalty": settings.length_penalty}
-        record.put({"asked": self._asked(), "score": score})
-        return True
+        record.put({"asked": self._asked(), "score": {"bleu": found.bleu, "bleu_signature": found.bleu_signature}})
 
     def _first_request(self, config: TrainConfig, folder: Path) -> Message:
         words = len(self.text.vocabulary.source)
@@ -267,15 +253,17 @@ class QualityContest:
             "task": "learning",
             "batches": str(self._batches(config)),
             "rates": learning_rates(config),
+            "seed": config.seed,
             "folder": str(folder),
             "shape": asdict(shape),
             "subwords": str(subwords),
-            "length_penalty": self.settings.length_penalty,
+            "length_penalty": LENGTH_PENALTY,
         }
 
     def _batches(self, config: TrainConfig) -> Path:
         """The file of the run's batches, written where it is missing."""
-        path = self.settings.runs / f"batches-{config.max_steps}-{self.text.train.report.fingerprint[:16]}.npz"
+        fingerprint = self.text.train.report.fingerprint[:16]
+        path = self.settings.runs / f"batches-{config.max_steps}-{config.seed}-{fingerprint}.npz"
         if not path.is_file():
             partial = path.with_name("partial.npz")
             write_batches(partial, list(planned_batches(self.text.train, config)))
@@ -287,12 +275,12 @@ class QualityContest:
     def _asked(self) -> Message:
         """What a score depends on, beside the run."""
         digest = hashlib.sha256(json.dumps(self._test).encode()).hexdigest()
-        return {"test (SHA-256)": digest, "peers' length penalty": self.settings.length_penalty}
+        return {"test (SHA-256)": digest, "length penalty": LENGTH_PENALTY}
 
     def _identity(self, config: TrainConfig, toolkit: str) -> str:
         """Changes with whatever would make it another run."""
         run = asdict(replace(config, train=["text"], valid=[], out="out"))
-        precision = COMPETITORS[toolkit].settings["precision"] if toolkit in COMPETITORS else "auto"
+        precision = PEER.settings["precision"] if toolkit == PEER.peer else "auto"
         facts = [run, self.text.train.report.fingerprint, self.settings.threads, toolkit, precision]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
@@ -324,7 +312,8 @@ class Record:
 
     def begin(self) -> None:
         """Note one more start of the run, and what the machine's matrix products reach just then, in GFLOP/s."""
-        rates = {"fp32": rounded(product_rate(torch.float32)), "bf16": rounded(product_rate(torch.bfloat16))}
+        types = {"fp32": torch.float32, "bf16": torch.bfloat16}
+        rates = {name: rounded(product_rate(dtype, "cpu", 2048)) for name, dtype in types.items()}
         earlier = self.content.get("machine_gflops", [])
         self.put({"starts": self.content.get("starts", 0) + 1, "machine_gflops": [*earlier, rates]})
 

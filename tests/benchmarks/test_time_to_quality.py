@@ -24,7 +24,7 @@ from tests.sample_run import sentences
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from peers import batches, learning, quality_contest
+from peers import batches, quality_contest
 from peers.learning import Learner, LearningSession
 from peers.quality_contest import learning_rates, planned_batches, run_config
 from peers.shape import Shape
@@ -76,7 +76,7 @@ def write_text(folder: Path) -> Path:
 def small_config(data: Path, out: Path, steps: int) -> TrainConfig:
     """The run, made small in everything but its schedule's form."""
     return replace(
-        run_config(data, out, steps),
+        run_config(data, out, steps, seed=1),
         device="cpu",
         precision="fp32",
         log_every=1,
@@ -87,15 +87,14 @@ def small_config(data: Path, out: Path, steps: int) -> TrainConfig:
 
 
 def test_the_peers_get_the_run_of_the_command_line() -> None:
-    words = shlex.split(quality_contest.TRAIN.format(data="DATA", out="OUT", steps=1200))
-    config = run_config(Path("DATA"), Path("OUT"), 1200)
+    words = shlex.split(quality_contest.TRAIN.format(data="DATA", out="OUT", steps=1200, seed=2))
+    config = run_config(Path("DATA"), Path("OUT"), 1200, 2)
     assert asdict(parse(words[0], VERBS[words[0]], words[1:])) == asdict(config)
     optimizer = config.optimizer
-    assert (optimizer.warmup_steps, optimizer.peak_lr, optimizer.accumulate, config.seed) == (400, 0.002, 1, 1)
+    assert (optimizer.warmup_steps, optimizer.peak_lr, optimizer.accumulate, config.seed) == (400, 0.002, 1, 2)
     assert ((optimizer.beta1, optimizer.beta2), optimizer.epsilon) == (batches.BETAS, batches.EPSILON)
     assert (optimizer.clip_norm, optimizer.label_smoothing) == (batches.CLIP_NORM, batches.LABEL_SMOOTHING)
     assert optimizer.weight_decay == 0.0, "the peers' Adam has none"
-    assert config.seed == learning.SEED
 
 
 def prepared(folder: Path, steps: int) -> tuple[TrainConfig, PreparedText]:
