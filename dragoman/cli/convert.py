@@ -7,10 +7,12 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from dragoman.checkpoint import ModelFolder, average_weights, picture_of_curves, put_weights
 from dragoman.cli.options import AverageConfig, ExportConfig, ImportConfig
+from dragoman.cli.translate import require_one
 from dragoman.config import ConfigError, DragomanError, require
 from dragoman.folder import (
     AVERAGE_FACT,
@@ -27,6 +29,7 @@ from dragoman.folder import (
     learned_checkpoints,
     refuse_folder_for_average,
 )
+from dragoman.inference.translator import Translator
 from dragoman.interop import argos, ctranslate2, huggingface, onnx, web
 from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
@@ -55,9 +58,12 @@ def export_model(config: ExportConfig) -> int:
     loaded = ModelFolder.load(config.folder)
     package = None
     several = "," in loaded.direction.source + loaded.direction.target
-    require(not several or config.to not in ("argos", "web"), f"--to {config.to} takes a model of one direction")
+    require(not several or config.to != "web", "--to web takes a model of one direction")
     if config.to == "argos":
-        package = argos.plan_package(loaded, config.package_version, out.name if is_package else "")
+        one = Translator(loaded).toward(config.source, config.target)
+        require_one(one, "source", "target")
+        loaded = replace(loaded, direction=one.direction)
+        package = argos.plan_package(loaded, config.package_version, out.name if is_package else "", one.source.tag)
     if is_package:
         prepare_reports({"--out": config.out}, files_of_model(Path(config.folder)))
         with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
@@ -104,15 +110,18 @@ def average(config: AverageConfig) -> int:
 
 def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: argos.Package | None) -> None:
     """Write the export into an empty folder and prove it."""
-    sample = choose_sample(loaded, Path(config.folder), config.valid, config.sentences)
+    export, sample = _EXPORTS[config.to], choose_sample(loaded, Path(config.folder), config.valid, config.sentences)
+    if package and package.tag:
+        export = partial(ctranslate2.export, tag=package.tag)
+        sample = replace(sample, sources=[package.tag + source for source in sample.sources])
     if config.quantization != "float32":
         say("first the same in float32, where rounding cannot hide a fault")
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            _prove(loaded, _EXPORTS[config.to](loaded, Path(place), "float32"), sample)
+            _prove(loaded, export(loaded, Path(place), "float32"), sample)
     model = folder / "model" if package else folder
     model.mkdir(exist_ok=True)
-    parity = _prove(loaded, _EXPORTS[config.to](loaded, model, config.quantization), sample)
-    example = sample.sources[0] if sample.references else "…"
+    parity = _prove(loaded, export(loaded, model, config.quantization), sample)
+    example = sample.sources[0].removeprefix(package.tag if package else "") if sample.references else "…"
     readme = card(loaded, config.to, config.quantization, parity, package, example)
     if package:
         argos.write_package(package, loaded, model, folder, readme)

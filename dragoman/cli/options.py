@@ -231,7 +231,7 @@ class ProofConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportConfig(ProofConfig):
+class ExportConfig(ProofConfig, LanguageConfig):
     """Export a model for another library, and check that results are the same there."""
 
     folder: str
@@ -257,6 +257,8 @@ class ExportConfig(ProofConfig):
             quantizes or self.quantization == "float32", f"--to {self.to} has no --quantization {self.quantization}"
         )
         require(self.to == "web" or not self.assets, f"--assets is for --to web, not for --to {self.to}")
+        chosen = self.source or self.target
+        require(self.to == "argos" or not chosen, "--source and --target are for --to argos; others take all languages")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,9 +72,11 @@ def _prove(loaded: ModelFolder, converted: Path) -> None:
             )
 
 
-def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32") -> None:
-    """Write a model of any kind into an empty folder as CTranslate2 reads it."""
+def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32", tag: str = "") -> None:
+    """Write a model of any kind into an empty folder as CTranslate2 reads it, which puts the tag before each source."""
     spec = specification(loaded)
+    if tag:
+        spec.config.bos_token, spec.config.add_source_bos = tag, True
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     if quantization.startswith("int8"):

@@ -26,13 +26,15 @@ class Package:
     version: str
     source: str
     target: str
+    tag: str = ""
+    """What the model puts before each source, if it has several target languages."""
 
 
-def plan_package(loaded: ModelFolder, version: str, file: str = "") -> Package:
+def plan_package(loaded: ModelFolder, version: str, file: str = "", tag: str = "") -> Package:
     """The package of a model; its file has Argos's own name unless another one is given."""
     source, target = _argos_code(loaded.direction.source), _argos_code(loaded.direction.target)
     name = f"translate-{source}_{target}-{version.replace('.', '_')}"
-    return Package(name, file or f"{name}{PACKAGE_SUFFIX}", version, source, target)
+    return Package(name, file or f"{name}{PACKAGE_SUFFIX}", version, source, target, tag)
 
 
 def write_package(package: Package, loaded: ModelFolder, model: Path, folder: Path, readme: str) -> None:

@@ -16,18 +16,22 @@ from dragoman.interop.parity import Array, Backend
 from dragoman.text.subwords import Vocabulary
 
 
-def export(loaded: ModelFolder, folder: Path, quantization: str) -> Backend:
-    """Write a model into an empty folder, and load it from there."""
-    write_model(loaded, folder, quantization)
-    return CTranslate2Backend(folder, loaded.model.config, exact=quantization == "float32")
+def export(loaded: ModelFolder, folder: Path, quantization: str, tag: str = "") -> Backend:
+    """Write a model into an empty folder, and load it from there; it adds the tag, if any, to each source itself."""
+    write_model(loaded, folder, quantization, tag)
+    return CTranslate2Backend(folder, loaded.model.config, quantization == "float32", bool(tag))
 
 
 class CTranslate2Backend(Backend):
-    """A folder in CTranslate2's format, as a side of the proof; exact if its weights are stored in float32."""
+    """A folder in CTranslate2's format, as a side of the proof; exact if its weights are stored in float32.
+
+    One that adds a tag to each source gets sources without it.
+    """
 
     renormalizes = True
 
-    def __init__(self, folder: Path, config: ModelConfig, exact: bool) -> None:
+    def __init__(self, folder: Path, config: ModelConfig, exact: bool, adds_tag: bool = False) -> None:
+        self._start = int(adds_tag)
         self.vocabulary = Vocabulary.load(folder)
         self.name = f"ctranslate2 {ctranslate2.__version__}"
         self.exact = exact
@@ -35,9 +39,10 @@ class CTranslate2Backend(Backend):
 
     def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
         """As Backend.search."""
-        found = self._engine.hypotheses(sources, SearchConfig(beam=beam, length_penalty=0.0), [limit] * len(sources))
+        config, sources = SearchConfig(beam=beam, length_penalty=0.0), [source[self._start :] for source in sources]
+        found = self._engine.hypotheses(sources, config, [limit] * len(sources))
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:
         """As Backend.forced: log-probabilities (T)."""
-        return np.array(self._engine.token_scores([source], [target])[0], dtype=np.float32)
+        return np.array(self._engine.token_scores([source[self._start :]], [target])[0], dtype=np.float32)

@@ -4,9 +4,12 @@ import json
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import ctranslate2
 import pytest
+import sentencepiece
 
 from dragoman.cli.main import main
 from dragoman.config import SearchConfig
@@ -158,6 +161,20 @@ def test_an_export_for_ctranslate2_takes_the_languages(model: Path, tmp_path: Pa
     assert exported.code == 0, exported.err
     said = run("translate", tmp_path / "out", "--target", "ne", stdin=f"{LINE}\n".encode())
     assert said.out == f"{TEXTS['ne'][12]}\n"
-    assert "--to argos takes a model of one direction" in complaint(
-        2, "export", model, "--to", "argos", "--out", tmp_path / "a"
-    )
+
+
+def test_an_argos_package_has_one_of_the_directions(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
+    package = tmp_path / "ne-up.argosmodel"
+    asked = ["export", model, "--to", "argos", "--out", package, "--sentences", "20"]
+    assert "several source languages: choose en or ne or up with --source" in complaint(2, *asked, "--target", "up")
+    assert "others take all languages" in complaint(2, *asked[:3], "onnx", *asked[4:], "--target", "up")
+    assert run(*asked, "--source", "ne", "--target", "up").code == 0
+    zipfile.ZipFile(package).extractall(tmp_path)
+    (folder,) = tmp_path.glob("translate-ne_up-*")
+    subwords = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
+    pieces = [subwords.encode(line, out_type=str) for line in TEXTS["ne"]]
+    found = ctranslate2.Translator(str(folder / "model")).translate_batch(pieces)
+    texts = [subwords.decode(one.hypotheses[0]) for one in found]
+    assert texts == [one.text for one in Translator.load(model).toward("ne", "up").translate(TEXTS["ne"])]
+    assert sum(map(str.isupper, texts)) > 0.9 * len(texts)
