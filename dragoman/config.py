@@ -258,7 +258,7 @@ class SearchConfig(Settings):
     n_best: Annotated[int, Between(1, 1000)] = 1
     """Translations for each line; without sampling, at most the beam."""
     sampling: Annotated[float, Between(0, 1000)] = 0.0
-    """Draw subwords at random at this temperature, such as 1, not the best translation; 0 is off. Uses PyTorch."""
+    """Temperature for drawing subwords at random, such as 1; 0 searches for the best translation. Uses PyTorch."""
     top_k: NotNegative = 0
     """With sampling, draw from this many of the likeliest subwords; 0: from all."""
     top_p: Annotated[float, Between(1e-6, 1)] = 1.0

@@ -27,8 +27,8 @@ class TranslatorConfig(LanguageConfig, SearchConfig):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: what is fastest. On a CPU that is CTranslate2's int8, with which 1 or 2 lines in 100 change with what is
-    translated beside them. A CTranslate2 folder keeps its own."""
+    """auto: the fastest. On a CPU that is CTranslate2's int8, in which 1 or 2 lines in 100 depend on the lines
+    translated with them. A CTranslate2 folder keeps its own precision."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """auto takes CTranslate2 on a CPU, except with bf16; it needs a copy of the model, made once in its folder."""
     workers: NotNegative = 0
