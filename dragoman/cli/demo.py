@@ -50,10 +50,10 @@ def demo_training(phrasebook: Path, model: Path) -> TrainConfig:
         valid=[str(phrasebook / "valid")],
         out=str(model),
         preset="tiny",
-        max_steps=1100,
+        max_steps=3300,
         max_minutes=4.4,
         model=replace(tiny, d_model=192, d_ff=768, num_encoder_layers=2, num_decoder_layers=2, dropout=0.0),
         text=TextConfig(vocab_size=8000, placeholders=0.0),
-        optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=3072),
-        validation=ValidationConfig(every=200, max_lines=250, keep_last=1, metric="loss"),
+        optimizer=OptimizerConfig(schedule="linear", peak_lr=3e-3, warmup_steps=150, batch_tokens=1024),
+        validation=ValidationConfig(every=600, max_lines=250, keep_last=1, metric="loss"),
     )
