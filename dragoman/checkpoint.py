@@ -62,7 +62,7 @@ class ModelFolder:
             "target": self.direction.target,
             "model": asdict(self.model.config),
             "facts": self.direction.facts,
-            "checksums": {name: _sha256(content) for name, content in self.vocabulary.files().items()},
+            "checksums": {name: hashlib.sha256(data).hexdigest() for name, data in self.vocabulary.files().items()},
         }
         content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
         return {CONFIG_FILE: content.encode(), CARD_FILE: (self._card() + picture_of_curves(folder)).encode()}
@@ -74,7 +74,7 @@ class ModelFolder:
     def identity(self) -> dict[str, Any]:
         """What can't change while weights keep their meaning: the shape of the model, and its subwords."""
         subwords = b"".join(self.vocabulary.files().values())
-        return {"model": self.model.config.shape(), "subwords": _sha256(subwords)}
+        return {"model": self.model.config.shape(), "subwords": hashlib.sha256(subwords).hexdigest()}
 
     def in_a_sentence(self) -> str:
         """What the model is and where it is from."""
@@ -127,10 +127,6 @@ def save_weights(weights: dict[str, Tensor], path: Path) -> None:
 def _serialise(weights: dict[str, Tensor]) -> bytes:
     tensors = {name: weight.detach().float().cpu().contiguous() for name, weight in weights.items()}
     return safetensors.torch.save(tensors, {"sha256": _digest(tensors)})  # of several keys the order would be random
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -23,7 +23,7 @@ from dragoman.config import (
     TrainConfig,
 )
 from dragoman.runtime.console import command
-from dragoman.runtime.files import checksum, refuse_to_overwrite
+from dragoman.runtime.files import checksum, read_json, refuse_to_overwrite
 from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, CURVES_FILE = "config.json", "model.safetensors", "README.md", "curves.svg"
@@ -47,7 +47,7 @@ AVERAGE_FACT = "average_of"  # the checkpoints that it is the mean of
 TEXT_FACT = "training_text_sha256"
 IMPORTED_FACT = "imported_from"  # the folder of another toolkit's model
 LONGEST_FACT = "longest_training_side"  # subwords of the longest training sentence, `</s>` included
-LONGEST_UNKNOWN = 128  # assumed for it in models from elsewhere: few sentences are longer
+_LONGEST_UNKNOWN = 128  # few sentences are longer
 RUN_FACT = "whole_run"  # what its training run took as a whole, with the next three
 SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
@@ -79,6 +79,12 @@ class Direction:
         """The codes of both sides, each once."""
         return [*dict.fromkeys(f"{self.source},{self.target}".split(","))]
 
+    @property
+    def longest(self) -> int:
+        """Subwords of the longest training sentence, the end included; a guess for models from elsewhere."""
+        seen = self.facts.get(LONGEST_FACT)
+        return seen if isinstance(seen, int) and seen > 1 else _LONGEST_UNKNOWN
+
 
 def with_plain_keys(facts: Any) -> Any:
     """Facts with keys in snake_case; Dragoman 0.1.0 wrote keys such as "training text (SHA-256)"."""
@@ -106,12 +112,10 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
         raise DragomanError(f"{folder}: has no {CONFIG_FILE}; a run saves its first model when it validates")
-    try:
-        settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        kind = settings["model_type"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration") from None
-    if kind != "dragoman":
+    settings = read_json(path)
+    if "model_type" not in settings:
+        raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration")
+    if (kind := settings["model_type"]) != "dragoman":
         cure = f"; import it first: {command('import', folder, '--out', 'MODEL')}" if kind == "marian" else ""
         raise DragomanError(f"{folder}: a {kind} model, not one of Dragoman's{cure}")
     return settings
@@ -137,10 +141,12 @@ def read_description(folder: Path) -> tuple[ModelConfig, Vocabulary, Direction]:
 
 
 def model_key(folder: Path) -> str:
-    """What changes with a model folder's weights, description or the way it is copied.
+    """What changes with a model folder's weights, description or the way it is copied; or with an exported folder.
 
     Weights that come with a checksum are not read.
     """
+    if (folder / MODEL_FILE).is_file():
+        return checksum(folder / EXPORT_FILE)
     path = folder / WEIGHTS_FILE
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
@@ -167,9 +173,7 @@ class Description:
     attends: bool  # whether a model for CTranslate2 gives its attention away
 
 
-def describe(
-    direction: Direction, config: ModelConfig, target: str, folder: Path | None = None, made_from: str = ""
-) -> bytes:
+def describe(direction: Direction, config: ModelConfig, target: str, folder: Path, made_from: str = "") -> bytes:
     """The content of `dragoman.json`, with the checksums of the files that the library reads: all in the folder."""
     content = {
         "format": target,
@@ -177,7 +181,7 @@ def describe(
         "target": direction.target,
         "model": asdict(config),
         "facts": direction.facts,
-        "checksums": {name: checksum(folder / name) for name in _files_in(folder)} if folder else {},
+        "checksums": {name: checksum(folder / name) for name in _files_in(folder)},
         "made_from": made_from,
         "attends": target == CONVERTED,
         "dragoman": VERSION,

@@ -26,7 +26,6 @@ from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.folder import (
     LONGEST_FACT,
-    LONGEST_UNKNOWN,
     REPORT_FILE,
     RUN_FILE,
     TEXT_FACT,
@@ -184,8 +183,7 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
     longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
-        seen = parent.direction.facts.get(LONGEST_FACT)
-        longest = max(longest, seen if isinstance(seen, int) else LONGEST_UNKNOWN)
+        longest = max(longest, parent.direction.longest)
         facts["fine_tuned_from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))

@@ -21,7 +21,7 @@ from dragoman.folder import (
 from tests.small_models import small_model
 
 
-def described(loaded: ModelFolder, target: str, folder: Path | None = None) -> bytes:
+def described(loaded: ModelFolder, target: str, folder: Path) -> bytes:
     return describe(loaded.direction, loaded.model.config, target, folder)
 
 
@@ -31,7 +31,7 @@ def earlier(folder: Path, loaded: ModelFolder, target: str = "") -> set[str]:
 
 def test_a_description_comes_back(tmp_path: Path) -> None:
     loaded = small_model()
-    (tmp_path / EXPORT_FILE).write_bytes(described(loaded, "onnx"))
+    (tmp_path / EXPORT_FILE).write_bytes(described(loaded, "onnx", tmp_path))
     found = read_exported(tmp_path)
     assert (found.target, found.direction, found.config) == ("onnx", loaded.direction, loaded.model.config)
 

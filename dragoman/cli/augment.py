@@ -1,6 +1,5 @@
 """The verb that makes sentence pairs of text in one language: augment."""
 
-import json
 import random
 from itertools import islice
 from pathlib import Path
@@ -16,7 +15,7 @@ from dragoman.corpus_check.issues import CLEANING, Flag
 from dragoman.folder import model_key
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, say
-from dragoman.runtime.files import appearing, make_folder, refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import appearing, make_folder, refuse_to_overwrite, write_json
 from dragoman.text.corpus import read_lines, read_pairs
 
 BLANK = "<BLANK>"
@@ -50,7 +49,7 @@ def augment(config: AugmentConfig) -> int:
         return 0
     if not is_same:
         rows.unlink(missing_ok=True)
-    write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
+    write_json(card, {"made_from": made_from})
     _translate(translator, config, rows)
     kept, left_out = _choose(config, rows, original, other)
     reasons = ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)
@@ -64,7 +63,7 @@ def augment(config: AugmentConfig) -> int:
             opened[0].write(f"{config.tag} {first}\n".lstrip().encode())
             opened[1].write(f"{second}\n".encode())
     found = {"source": source, "target": target, "lines": len(kept), "pairs": int(kept.sum()), "left_out": left_out}
-    write_atomically(card, json.dumps({"made_from": made_from, **found}, indent=1).encode())
+    write_json(card, {"made_from": made_from, **found})
     rows.unlink()
     say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
     say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")

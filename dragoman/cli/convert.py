@@ -1,6 +1,5 @@
 """The verbs that make a model from a model: export, import and average."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -35,7 +34,7 @@ from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
 from dragoman.runtime.console import command, say
-from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically, write_json
 from dragoman.text import placeholders
 
 _EXPORTS: dict[str, Callable[[ModelFolder, Path, str], Backend]] = {
@@ -84,7 +83,7 @@ def import_model(config: ImportConfig) -> int:
     with _staging(out, files_of_earlier_result(out, imported.loaded.direction, imported.loaded.model.config)) as folder:
         sample = choose_sample(imported.loaded, source, config.valid, config.sentences)
         backend = huggingface.HuggingFaceBackend(source, imported.rows, imported.absent)
-        _write_proof(_prove(imported.loaded, backend, sample), folder)
+        write_json(folder / PARITY_FILE, asdict(_prove(imported.loaded, backend, sample)))
         imported.loaded.save(folder)
     say(f"imported into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0
@@ -141,7 +140,7 @@ def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: ar
     description = describe(loaded.direction, loaded.model.config, config.to, folder)
     (folder / EXPORT_FILE).write_bytes(description)
     (folder / CARD_FILE).write_text(readme, encoding="utf-8")
-    _write_proof(parity, folder)
+    write_json(folder / PARITY_FILE, asdict(parity))
 
 
 def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
@@ -151,15 +150,10 @@ def _prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
     for line in parity.lines():
         say(line)
     if not parity.passed:
-        first = next(iter(parity.examples), None)
-        difference = f"{first['source']!r} becomes {first['here']!r} here and {first['there']!r} there" if first else ""
-        difference = difference or "their numbers differ"
+        found = [f"{one['source']!r} becomes {one['here']!r} here, {one['there']!r} there" for one in parity.examples]
+        difference = next(iter(found), "their numbers differ")
         raise DragomanError(f"the two sides do not agree, so nothing was written; {difference}")
     return parity
-
-
-def _write_proof(parity: Parity, folder: Path) -> None:
-    (folder / PARITY_FILE).write_text(json.dumps(asdict(parity), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """The verbs that bring, divide and check parallel text: download, split and check."""
 
-import json
 import shutil
 import textwrap
 from pathlib import Path
@@ -11,7 +10,7 @@ from dragoman.datasets import PARTS
 from dragoman.datasets import download as downloads
 from dragoman.datasets import split as parts
 from dragoman.runtime.console import NowAndThen, command, say
-from dragoman.runtime.files import prepare_reports, write_atomically
+from dragoman.runtime.files import prepare_reports, write_json
 from dragoman.text.corpus import locate_all
 
 
@@ -51,8 +50,7 @@ def check(config: CheckConfig) -> int:
     texts = (config.train, config.source, config.target, config.valid, config.test)
     found = examine_text(*texts, config.examples, NowAndThen(say))
     if config.json:
-        content = json.dumps(found.to_dict(), ensure_ascii=False, indent=1) + "\n"
-        write_atomically(Path(config.json), content.encode())
+        write_json(Path(config.json), found.to_dict())
         say(f"wrote {config.json}")
     print(found.describe(shutil.get_terminal_size().columns), flush=True)
     if any(finding.severity == "error" for finding in found.findings):

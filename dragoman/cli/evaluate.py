@@ -1,6 +1,5 @@
 """The verbs that score translations: evaluate and compare."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +16,7 @@ from dragoman.inference.translator import Translator
 from dragoman.inspection.run import Run
 from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
-from dragoman.runtime.files import prepare_reports, write_atomically
+from dragoman.runtime.files import prepare_reports, write_atomically, write_json
 from dragoman.text.corpus import locate_all, read_pairs
 from dragoman.text.languages import directions
 
@@ -63,7 +62,7 @@ def _evaluate(config: EvaluateConfig, translator: Translator) -> dict[str, Any]:
     scores = all_scores(translations, references, direction.target, config.tokenized)
     result = describe_evaluation(asdict(config), direction, pairs, translations, scores, translator.engine.computing)
     if config.json:
-        write_atomically(Path(config.json), json.dumps(result, ensure_ascii=False, indent=1).encode())
+        write_json(Path(config.json), result)
     if config.markdown:
         write_atomically(Path(config.markdown), as_table(result).encode())
     for metric in METRICS:  # last: whoever reads them may be gone
@@ -88,6 +87,6 @@ def compare(config: CompareConfig) -> int:
     prepare_reports({"--json": config.json}, map(Path, [*config.system, *config.baseline]))
     comparison = compare_evaluations(config.system, config.baseline)
     if config.json:
-        write_atomically(Path(config.json), json.dumps(comparison, indent=1, ensure_ascii=False).encode())
+        write_json(Path(config.json), comparison)
     print(comparison_table(comparison["result"]), end="")  # last: whoever reads it may be gone
     return 0

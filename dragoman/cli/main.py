@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from dragoman.cli import options
-from dragoman.cli.parsing import Verb, first_sentence, nearest, parse
+from dragoman.cli.parsing import Verb, first_sentence, parse
 from dragoman.config import VERSION, ConfigError, DragomanError, TrainConfig
 from dragoman.runtime.allocator import is_out_of_memory
-from dragoman.runtime.console import command, say, silence
+from dragoman.runtime.console import command, nearest, say, silence
 
 _CHOICE = ("n_best", "sampling", "top_k", "top_p", "sampling_seed")  # of other translations than the best one
 VERBS = {

@@ -4,7 +4,6 @@ An option is a field of a dataclass; its help is the text under it. Imports noth
 """
 
 import argparse
-import difflib
 import json
 import re
 import textwrap
@@ -21,7 +20,7 @@ from docstring_parser import parse_from_object
 
 from dragoman.cli.options import CONST
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, TrainConfig, require
-from dragoman.runtime.console import shorten
+from dragoman.runtime.console import nearest, shorten
 
 
 @dataclass(frozen=True)
@@ -119,12 +118,6 @@ def _options(config: type, group: str = "") -> Iterator[Option]:
 def first_sentence(config: type) -> str:
     """What a dataclass is for: the beginning of its docstring."""
     return re.split(r"[:.](?:\s|$)", (config.__doc__ or "").strip(), maxsplit=1)[0]
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """The end of a sentence that suggests what may have been meant; empty where nothing is near."""
-    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def parse(

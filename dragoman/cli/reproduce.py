@@ -1,6 +1,5 @@
 """The verb `reproduce`: follows a recipe, one YAML file, from the text to a table of scores."""
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from dragoman.evaluation.scores import METRICS
 from dragoman.folder import RUN_FACT, WEIGHTS_FILE
 from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
-from dragoman.runtime.files import refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import refuse_to_overwrite, write_atomically, write_json
 from dragoman.text.corpus import locate_all
 from dragoman.train import dry_run_training
 from dragoman.training.dry_run import SyntheticText, dry_run
@@ -223,6 +222,6 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
         "minutes": [evaluation["model"].get(RUN_FACT, {}).get("minutes") for evaluation in evaluations],
         "runs": [{name: evaluation[name] for name in kept} for evaluation in evaluations],
     }
-    write_atomically(out / "results.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
+    write_json(out / "results.json", content)
     print(table, end="")
     say(f"all results are in {out / 'results.md'} and {out / 'results.json'}")

@@ -15,12 +15,13 @@ from dragoman.runtime.optional_imports import import_optional
 def serve(config: ServeConfig) -> int:
     """Answer requests until SIGINT or SIGTERM; returns the exit code. SIGHUP loads the models again."""
     processes = import_optional("dragoman.serving.processes", "serve")
-    application = partial(build_application, config)
-    application()  # so that what is wrong is said once, and models are converted once
+    build_application(config)  # so that what is wrong is said once, and models are converted once
     with tempfile.TemporaryDirectory() as metrics:
         if config.processes > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
-        started = processes.run(application, config.host, config.port, config.processes, config.max_seconds)
+        started = processes.run(
+            partial(_application, config), config.host, config.port, config.processes, config.max_seconds
+        )
     return int(not started)
 
 
@@ -33,6 +34,10 @@ def build_application(config: ServeConfig) -> Any:
     ]
     directions = app.Directions(translators, config, config.pivot, config.cache)
     keys = app.Keys.read(Path(config.api_keys)) if config.api_keys else None
-    application = app.build(directions, config, config, keys)
+    return app.build(directions, config, config, keys)
+
+
+def _application(config: ServeConfig) -> Any:
+    application = build_application(config)
     gc.freeze()  # what stays for good is not looked through again for every few hundred requests
     return application

@@ -20,7 +20,7 @@ from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen, Report, command, say
-from dragoman.runtime.files import checksum, make_folder, refuse_to_overwrite, write_atomically
+from dragoman.runtime.files import checksum, make_folder, read_json, refuse_to_overwrite, write_atomically, write_json
 from dragoman.text.corpus import Corpus, decode_lines, read_lines, read_pairs
 from dragoman.text.placeholders import SYMBOL
 
@@ -84,7 +84,7 @@ def _write_shards(translator: Translator, config: TranslateConfig) -> None:
     there = [path.name for path in card.parent.iterdir() if re.fullmatch(re.escape(card.stem) + r"\.\d+", path.name)]
     names = [card.name, *there]
     refuse_to_overwrite(card.parent, names if read_card(card) else (), names)
-    write_atomically(card, json.dumps({"made_from": made_from}, indent=1).encode())
+    write_json(card, {"made_from": made_from})
     shard, done = next(shards), 0
     while shard.exists():
         shard, done = next(shards), done + config.shard_lines
@@ -106,11 +106,8 @@ def describe(config: TranslateConfig | AugmentConfig, texts: Sequence[str]) -> d
 
 def read_card(path: Path) -> dict[str, Any]:
     """What an earlier call wrote about its results, if it was one."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if "made_from" in found else {}
-    except (OSError, ValueError, TypeError):
-        return {}
+    found = read_json(path)
+    return found if "made_from" in found else {}
 
 
 def load(config: TranslatorConfig, folder: str) -> Translator:
@@ -179,7 +176,7 @@ def _incoming(file: str, done: int) -> Iterator[list[str]]:
                 waiting.put(line)
             waiting.put(None)
         except OSError as error:
-            waiting.put(DragomanError(f"{'stdin' if file == '-' else file}: {error.strerror or error}"))
+            waiting.put(DragomanError(f"stdin: {error.strerror or error}"))  # read_lines names a file itself
         except Exception as error:
             waiting.put(error)
 

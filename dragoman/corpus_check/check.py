@@ -216,7 +216,7 @@ class _Text:
             for sighting in sightings:
                 flags[start + sighting.row] |= np.uint16(ISSUES[sighting.kind].flag or 0)
                 if kind := part.instead.get(sighting.kind, sighting.kind):
-                    self._tally.add(kind, examples=(part.example(block, seen) for seen in [sighting]))
+                    self._tally.add(kind, examples=map(part.example, [block], [sighting]))
             lengths[:, start:end] = [np.minimum(side.lengths, 65_535) for side in block.sides]
             self._report(f"examined {end:,} of {self.pairs:,} pairs of the {self._name} text")
         self._note_slips(lengths)

@@ -1,6 +1,5 @@
 """Which pairs of a run's training text to leave out: the cleaning settings, applied to what the corpus check found."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ from dragoman.config import CHECK_FILE, DragomanError, TrainConfig
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Finding, Flag
 from dragoman.runtime.console import NowAndThen, Report
-from dragoman.runtime.files import write_atomically
+from dragoman.runtime.files import write_json
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import Cleaning
 
@@ -28,7 +27,7 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
     texts = (config.train, config.source, config.target, config.valid, config.test)
     diagnosis = examine_text(*texts, report=NowAndThen(report))
     path = Path(config.out) / CHECK_FILE
-    write_atomically(path, json.dumps(diagnosis.to_dict(), ensure_ascii=False, indent=1).encode())
+    write_json(path, diagnosis.to_dict())
     if not diagnosis.usable:
         _refuse(config)
     _warn(diagnosis.findings, path, report)

@@ -1,6 +1,5 @@
 """Public parallel text by name: fetched, checked, and written as files that training reads."""
 
-import difflib
 import gzip
 import http.client
 import shutil
@@ -22,7 +21,7 @@ from sacrebleu.dataset import DATASETS
 
 from dragoman.config import DragomanError
 from dragoman.datasets import PARTS
-from dragoman.runtime.console import command, say
+from dragoman.runtime.console import command, nearest, say
 from dragoman.runtime.files import appearing, checksum, make_folder, write_atomically
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.corpus import holds_out
@@ -81,9 +80,7 @@ def download(name: str, out: Path, mirror: str = "") -> None:
     if name in SOURCES:
         _from_source(name, SOURCES[name], out, mirror)
     elif not colon or library not in LIBRARIES:
-        near = difflib.get_close_matches(name, SOURCES, n=1, cutoff=0.5)
-        meant = f" (did you mean {near[0]}?)" if near else ""
-        raise DragomanError(f"there is no text {name!r}{meant}; {command('download')} lists them")
+        raise DragomanError(f"there is no text {name!r}{nearest(name, SOURCES)}; {command('download')} lists them")
     elif mirror:
         raise DragomanError(f"--mirror is for texts of the list, not for {library}, which has its own")
     else:

@@ -100,18 +100,13 @@ def align(weights: Array, source_words: Sequence[int], target_words: Sequence[in
         source_words: word of each source subword (S), NO_WORD for `</s>`.
         target_words: word of each target subword (T), NO_WORD for `</s>`.
     """
-    sources, targets = max(source_words, default=NO_WORD) + 1, max(target_words, default=NO_WORD) + 1
+    sources, targets = ([word for word in words if word != NO_WORD] for words in (source_words, target_words))
     if not sources:
         return []
-    mean = np.asarray(weights).mean(axis=0).tolist()  # (T, S)
-    totals = [[0.0] * sources for _ in range(targets)]
-    for step, target in enumerate(target_words):
-        if target == NO_WORD:
-            continue
-        for place, source in enumerate(source_words):
-            if source != NO_WORD:
-                totals[target][source] += mean[step][place]
-    return [(row.index(max(row)), target) for target, row in enumerate(totals)]
+    totals = np.zeros((max(targets, default=NO_WORD) + 1, max(sources) + 1))
+    mean = np.asarray(weights).mean(axis=0)[: len(targets), : len(sources)]  # (T, S)
+    np.add.at(totals, np.ix_(targets, sources), mean)
+    return [(int(source), target) for target, source in enumerate(totals.argmax(axis=1))]
 
 
 def align_sentences(

@@ -15,7 +15,7 @@ from torch import Tensor
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import EOS, DragomanError, ModelConfig
 from dragoman.folder import CONVERTED, EXPORT_FILE, describe, model_key
-from dragoman.inference.alignment import alignment_layer
+from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.ctranslate2 import CTranslate2Engine
 from dragoman.inference.engine import Engine
 from dragoman.model.embedding import sinusoids
@@ -23,7 +23,6 @@ from dragoman.runtime.console import say
 from dragoman.runtime.files import make_folder, write_together
 from dragoman.text.subwords import SPECIALS
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
 _DEFAULT_INPUT_LIMIT = 1024  # subwords that CTranslate2 reads if nobody sets a limit; it writes 256
 _UNK, _BOS, _EOS = SPECIALS[1:]
 _PROOF_LENGTHS = range(1, 30, 3)  # subwords of the random sentences that both engines score

@@ -172,12 +172,11 @@ def _between_letters(text: str) -> Iterator[int]:
             yield place
 
 
-_after_spaces = partial(_after, re.compile(r"\s+"))
 # From the cuts that hurt least to those that hurt most.
 _KINDS: tuple[Callable[[str], Iterable[int]], ...] = (
     partial(_after, _SENTENCE_END),
     partial(_after, _CLAUSE_END),
-    _after_spaces,
+    partial(_after, re.compile(r"\s+")),
     _between_letters,
     lambda text: range(1, len(text)),
 )

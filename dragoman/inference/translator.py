@@ -21,16 +21,7 @@ from zlib import crc32
 import ctranslate2
 
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig, require
-from dragoman.folder import (
-    CONVERTED,
-    LONGEST_FACT,
-    LONGEST_UNKNOWN,
-    MODEL_FILE,
-    Direction,
-    model_key,
-    read_description,
-    read_exported,
-)
+from dragoman.folder import CONVERTED, MODEL_FILE, Direction, model_key, read_description, read_exported
 from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
 from dragoman.inference.batching import in_batches, log_probs_in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine
@@ -127,11 +118,11 @@ class Translator:
             name = str(_late("runtime.device").choose_device(name))
         is_exported = (folder / MODEL_FILE).is_file()
         if is_exported and engine == "torch":
-            raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; leave --engine at auto")
-        writable = (folder / CONVERTED).is_dir() or os.access(folder, os.W_OK)
-        suits = name == "cpu" and precision != "bf16" and writable and not ensemble
+            raise ConfigError(f"{folder}: a CTranslate2 folder, which PyTorch can't read; take the model folder")
+        suits = name == "cpu" and precision != "bf16" and not ensemble
         require(not ensemble or not (is_exported or engine == "ctranslate2"), "CTranslate2 computes no ensembles")
-        if is_exported or engine == "ctranslate2" or (engine == "auto" and suits):
+        writable = os.access(folder, os.W_OK) or _has_copy(folder, "int8")
+        if is_exported or engine == "ctranslate2" or (engine == "auto" and suits and writable):
             parts = _open_for_ctranslate2(folder, name, precision, workers)
             translator = cls.__new__(cls)
             translator._set_up(*parts)
@@ -179,7 +170,7 @@ class Translator:
         """
         if not self._torch_engines:
             if self._weights is None:
-                raise DragomanError("an exported model takes no rules: take the model folder that was exported")
+                raise DragomanError("an exported model can't do this: take the model folder that was exported")
             loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
             self._torch_engines.append(_late("inference.engine").Engine(loaded.model, device, autocast=False))
         return self._torch_engines[0]
@@ -205,8 +196,7 @@ class Translator:
 
         Positions beyond the longest training sentence are new to a model, and its translations fall apart there.
         """
-        seen = self.direction.facts.get(LONGEST_FACT)
-        return min(self.config.max_length, seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN)
+        return min(self.config.max_length, self.direction.longest)
 
     def translate(
         self,
@@ -362,7 +352,8 @@ class Translator:
             found = engine.search(sources, config, *self.rules(sources, config), *rules, seeds=seeds)
             return [list(chain.from_iterable(found[i : i + times])) for i in range(0, len(found), times)]
 
-        return in_batches(find, [len(one.ids) for one in segments], engine.batch_tokens(config), progress)
+        budget = max(1, engine.batch_tokens(config) // times)
+        return in_batches(find, [len(one.ids) for one in segments], budget, progress)
 
     def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
@@ -484,11 +475,16 @@ def _open_for_ctranslate2(
     config, vocabulary, direction = read_description(folder)
     in_int8 = device == "cpu" and precision == "auto"
     quantization = "int8" if in_int8 else "float32"
-    copy, key = folder / CONVERTED / quantization, ""
-    with suppress(DragomanError):
-        key = read_exported(copy, verify=True).made_from
-    if not key or key != model_key(folder):
+    if not _has_copy(folder, quantization, verify=True):
         _late("inference.conversion").convert(folder)
     compute_type = "int8" if in_int8 else {"auto": "auto", "fp32": "float32", "bf16": "bfloat16"}[precision]
+    copy = folder / CONVERTED / quantization
     engine = CTranslate2Engine(copy, vocabulary, config, device, compute_type, workers, attends=True)
     return engine, vocabulary, direction, folder
+
+
+def _has_copy(folder: Path, quantization: str, verify: bool = False) -> bool:
+    """Whether a model folder has the copy for CTranslate2 of its present weights; verify also reads the copy."""
+    with suppress(DragomanError):
+        return read_exported(folder / CONVERTED / quantization, verify).made_from == model_key(folder) != ""
+    return False

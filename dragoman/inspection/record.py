@@ -6,7 +6,6 @@ Shapes: S source subwords, T target steps (both count the `</s>`), H heads.
 import base64
 import html
 import io
-import json
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -15,14 +14,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from dragoman.inference.alignment import Links
+from dragoman.inference.alignment import Array, Links
 from dragoman.inspection.page import render, visible
-from dragoman.runtime.files import write_atomically
+from dragoman.runtime.files import write_atomically, write_json
 from dragoman.text.languages import has_spaces
-
-FloatArray = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class Inspection:
     """The candidate that is looked at; -1 if it is none of them."""
     tree: list[BeamNode]
     """The hypotheses that the search explored; parents come before children."""
-    maps: dict[str, FloatArray]
+    maps: dict[str, Array]
     """Attention weights by block, "encoder.0.self_attention", …: (H, S, S), (H, T, T) or (H, T, S)."""
     source_words: list[int]
     """The word that each source subword belongs to (S); -1 for `</s>`. Without spaces each is a word."""
@@ -154,7 +150,7 @@ class Inspection:
         """Write everything except the attention weights as JSON, under the names of this class; NaN becomes null."""
         record = _as_json(asdict(replace(self, maps={})))
         del record["maps"]
-        write_atomically(path, (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode())
+        write_json(path, record)
 
     def _repr_html_(self) -> str:
         page = html.escape(self.to_html(), quote=True)

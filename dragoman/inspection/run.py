@@ -1,6 +1,5 @@
 """A training run as its folder tells it: records, translations, text and settings."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 from dragoman.config import CHECK_FILE, FINE_TUNING, PRESETS, DragomanError, TrainConfig
 from dragoman.folder import CONFIG_FILE, METRICS_FILE, read_records, run_settings, with_plain_keys
+from dragoman.runtime.files import read_json
 from dragoman.text.dataset import StoreReport
 from dragoman.text.languages import has_spaces
 from dragoman.training.diagnostics import Health
@@ -24,11 +24,11 @@ class Run:
         if not self.records:
             raise DragomanError(f"{folder}: has no {METRICS_FILE} of a training run; give the --out of one")
         self.settings = _flat(run_settings(folder))
-        config = _read(folder / CONFIG_FILE)
+        config = read_json(folder / CONFIG_FILE)
         self.model, self.facts = config.get("model", {}), with_plain_keys(config.get("facts", {}))
-        stores = {name: _read(folder / "data" / name / "store.json") for name in ("train", "valid")}
+        stores = {name: read_json(folder / "data" / name / "store.json") for name in ("train", "valid")}
         self.texts = {name: StoreReport(**store["report"]) for name, store in stores.items() if store}
-        self.findings = _read(folder / CHECK_FILE).get("findings", [])
+        self.findings = read_json(folder / CHECK_FILE).get("findings", [])
         self.validations = self._validations()
         self.samples = self._samples()
 
@@ -89,12 +89,3 @@ def _marked(translation: str, reference: str, spaced: bool) -> list[tuple[str, b
         marked.append((word + " " * spaced, expected[word] > 0))
         expected[word] -= 1
     return marked
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What a JSON file says; nothing if it is missing or damaged."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

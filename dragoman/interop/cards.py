@@ -53,7 +53,7 @@ def card(
         max_length=loaded.model.config.max_length,
         longest=loaded.direction.facts.get(LONGEST_FACT),
         language=re.split("[-_,]", loaded.direction.source)[0],
-        joiner=" " if has_spaces(targets[0]) else "",
+        joiner=" " if has_spaces(targets[-1]) else "",
         quantization=quantization,
         parity=parity,
         package=package,
@@ -76,7 +76,8 @@ def compare_program(readme: str, folder: Path, loaded: ModelFolder, texts: Seque
     command = [sys.executable, "-c", program + _LOOP]
     done = subprocess.run(command, input=json.dumps(list(texts)), cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        raise DragomanError(f"the program of the card fails ({done.stderr.strip().splitlines()[-1]})")
+        last = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise DragomanError(f"the program of the card fails ({last})")
     expected = Translator(loaded).translate(texts, SearchConfig(beam=1 if is_greedy else 4))
     pairs = zip(map(json.loads, done.stdout.splitlines()), expected, strict=True)
     same = sum(found == translation.text for found, translation in pairs)

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
-from dragoman.folder import LONGEST_FACT, LONGEST_UNKNOWN
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.interop.parity import Array, Backend
 from dragoman.interop.tokenizer_json import tokenizer_json
@@ -173,18 +172,16 @@ def _model_config(config: ModelConfig) -> dict[str, Any]:
 
 def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
     """How to search by default: at most as long as for the longest sentence of the training."""
-    seen = loaded.direction.facts.get(LONGEST_FACT)
-    longest = seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN
     return {
         "num_beams": 4,
         "early_stopping": False,
         "length_penalty": 0.6,
-        "max_length": min(longest + SearchConfig().max_length + 1, loaded.model.config.max_length),
+        "max_length": min(loaded.direction.longest + SearchConfig().max_length + 1, loaded.model.config.max_length),
         "pad_token_id": PAD,
         "eos_token_id": EOS,
         "forced_eos_token_id": EOS,
         "decoder_start_token_id": BOS,
-        "suppress_tokens": [PAD, UNK, BOS],
+        "suppress_tokens": list(NEVER_WRITTEN.tokens),
     }
 
 

@@ -1,6 +1,5 @@
 """Import of a Marian or OPUS-MT folder in Hugging Face's format. Nothing is ever unpickled."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dragoman.checkpoint import ModelFolder, build_model, read_weights
 from dragoman.config import ConfigError, DragomanError, ModelConfig
 from dragoman.folder import EXPORT_FILE, IMPORTED_FACT, WEIGHTS_FILE, Direction, read_exported
 from dragoman.interop.huggingface import ABSENT_BIAS, Weights, layers_from_marian
-from dragoman.runtime.files import checksum
+from dragoman.runtime.files import checksum, read_json
 from dragoman.text.subwords import SPECIALS, ListedModel, SubwordModel, Vocabulary
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
@@ -65,11 +64,9 @@ def read_marian(folder: Path, source: str = "", target: str = "") -> ImportedMod
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return dict(content)
-    except (OSError, ValueError, TypeError, RecursionError):
-        raise DragomanError(f"{path}: missing or damaged; {_CURE}") from None
+    if content := read_json(path):
+        return content
+    raise DragomanError(f"{path}: missing or damaged; {_CURE}")
 
 
 def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
@@ -83,7 +80,7 @@ def _require_marian(folder: Path, settings: dict[str, Any]) -> None:
 
 def _direction(folder: Path, source: str, target: str) -> Direction:
     """The languages, and the facts about the model: all of them if it still has the weights that Dragoman exported."""
-    names = _read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    names = read_json(folder / "tokenizer_config.json")
     source, target = source or str(names.get("source_lang") or ""), target or str(names.get("target_lang") or "")
     if not source or not target:
         raise ConfigError(f"{folder}: does not say its languages; pass --source and --target")

@@ -195,7 +195,7 @@ class OnnxBackend(Backend):
         return torch.cat(rows).numpy()
 
     def _start(self, sources: list[list[int]]) -> SearchState:
-        source = pad_right(sources, 2**31)
+        source = pad_right(sources)
         mask = (source != PAD).astype(np.int64)
         (memory,) = self._encoder.run(None, dict(zip(ENCODER_INPUTS, (source, mask), strict=True)))
         empty = [(len(source), *past.shape[1:2], 0, *past.shape[3:]) for past in self._decoder.get_inputs()[3:]]

@@ -13,7 +13,6 @@ from typing import Any
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError
-from dragoman.folder import LONGEST_FACT, LONGEST_UNKNOWN
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.interop.onnx import OnnxBackend, write_graphs
 from dragoman.interop.parity import Backend
@@ -135,13 +134,13 @@ def write_site(loaded: ModelFolder, folder: Path, assets: str, quantization: str
     manifest = json.loads(files[MANIFEST]) | {"name": f"Dragoman {title}", "short_name": title}
     files[MANIFEST] = json.dumps(manifest, ensure_ascii=False).encode()
     heavy = [path for name in (MODEL, RUNTIME) for path in sorted((folder / name).rglob("*")) if path.is_file()]
-    seen = direction.facts.get(LONGEST_FACT)
     settings = {
-        **{name: _language(code) for name, code in (("source", direction.source), ("target", direction.target))},
+        "source": _language(direction.source),
+        "target": _language(direction.target),
         "joint": loaded.vocabulary.joint,
         "dtype": "fp32" if quantization == "float32" else "q8",
         "maxLength": config.max_length,
-        "longest": min(config.max_length, seen if isinstance(seen, int) and seen > 1 else LONGEST_UNKNOWN),
+        "longest": min(config.max_length, direction.longest),
         "placeholders": javascript_pattern() if loaded.vocabulary.has_symbols else None,
         "light": sorted(files),
         "bytes": sum(path.stat().st_size for path in heavy if path.suffix not in (".js", ".mjs")),

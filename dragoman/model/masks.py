@@ -15,10 +15,7 @@ def padding_mask(ids: Tensor, pad: int | Collection[int]) -> Tensor:
 
     pad is the pad id, or several ids that all count as padding.
     """
-    pads = [pad] if isinstance(pad, int) else sorted(pad)
-    real = ids != pads[0]
-    for other in pads[1:]:
-        real = real & (ids != other)
+    real = ids != pad if isinstance(pad, int) else ~torch.isin(ids, torch.tensor(sorted(pad), device=ids.device))
     return real[:, None, None, :]  # (B, 1, 1, S)
 
 

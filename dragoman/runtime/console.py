@@ -1,5 +1,6 @@
 """Messages on stderr, progress lines at intervals, and cells of Markdown tables."""
 
+import difflib
 import os
 import re
 import shlex
@@ -7,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,6 +37,12 @@ def command(*words: object) -> str:
 def shorten(text: str, most: int) -> str:
     """A text cut to so many characters, the last of them an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The end of a sentence that suggests what may have been meant; empty where nothing is near."""
+    found = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def table_cell(value: Any) -> str:

@@ -2,12 +2,13 @@
 
 import errno
 import hashlib
+import json
 import os
 import secrets
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dragoman.config import ConfigError, DragomanError
 
@@ -22,6 +23,20 @@ def checksum(path: Path) -> str:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if the file is missing, damaged, or holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON that people can read; it begins as prepare_reports expects of a report."""
+    write_atomically(path, (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 @contextmanager

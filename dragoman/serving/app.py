@@ -23,7 +23,7 @@ from dragoman.inspection.evidence import inspect
 from dragoman.serving import page
 from dragoman.serving.batching import Batcher, Wanted
 from dragoman.serving.directions import AUTO, Directions
-from dragoman.serving.gate import Gate
+from dragoman.serving.gate import Gate, explain
 from dragoman.serving.limits import Busy, Keys, Limits
 from dragoman.serving.markup import translate_markup
 from dragoman.serving.texts import Answer, translate_texts
@@ -81,8 +81,7 @@ class Api:
 
     async def translate(self, request: Request) -> Response:
         """Translate texts as LibreTranslate does."""
-        asked = await self._read(request, AskedLibreTranslation)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        asked, texts = await self._read(request, AskedLibreTranslation)
         is_markup = asked.format == "html"
         source, detected = self._source(asked.source, texts, is_markup)
         route = self._route(source, asked.target)
@@ -105,13 +104,12 @@ class Api:
 
     async def detect(self, request: Request) -> Response:
         """Name the languages that a text may be in."""
-        asked = await self._read(request, Asked)
-        return JSONResponse(self._directions.detect(asked.q if isinstance(asked.q, str) else "\n".join(asked.q)))
+        _, texts = await self._read(request, Asked)
+        return JSONResponse(self._directions.detect("\n".join(texts)))
 
     async def answer(self, request: Request) -> Response:
         """Translate texts, and tell scores, alignments and lost placeholders."""
-        asked = await self._read(request, AskedAnswer)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        asked, texts = await self._read(request, AskedAnswer)
         source, detected = self._source(asked.source, texts)
         wanted = Wanted(1 + asked.alternatives, asked.alignments)
         answers = await translate_texts(self._route(source, asked.target), texts, wanted)
@@ -120,8 +118,8 @@ class Api:
 
     async def inspect(self, request: Request) -> Response:
         """Show the page of `dragoman inspect` about a sentence, or its record as JSON."""
-        asked = await self._read(request, AskedInspection)
-        source, _ = self._source(asked.source, [asked.q])
+        asked, texts = await self._read(request, AskedInspection)
+        source, _ = self._source(asked.source, texts)
         route = self._route(source, asked.target)
         if len(route) != 1:
             raise HTTPException(400, f"No single model translates from {source} to {asked.target}")
@@ -158,23 +156,25 @@ class Api:
 
     # ---- reading requests
 
-    async def _read(self, request: Request, kind: type[A]) -> A:
+    async def _read(self, request: Request, kind: type[A]) -> tuple[A, list[str]]:
+        """What is asked, and its texts."""
         given = await _parameters(request)
-        texts = given.get("q")
-        self._check_key(given.get("api_key", ""), len(texts) if isinstance(texts, list) else 1)
+        q = given.get("q")
+        self._check_key(given.get("api_key", ""), len(q) if isinstance(q, list) else 1)
         try:
             asked = kind.model_validate(given)
         except ValidationError as error:
             raise HTTPException(400, _complaint(error, given)) from None
-        if len(asked.q) > self._limits.max_texts and isinstance(asked.q, list):
-            raise _over_limit(len(asked.q), self._limits.max_texts)
-        for text in [asked.q] if isinstance(asked.q, str) else asked.q:
+        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        if len(texts) > self._limits.max_texts:
+            raise _over_limit(len(texts), self._limits.max_texts)
+        for text in texts:
             if len(text) > self._limits.max_characters:
                 raise _over_limit(len(text), self._limits.max_characters)
         if isinstance(asked, AskedTranslation) and asked.alternatives > self._limits.max_alternatives:
             most = self._limits.max_alternatives
             raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {most}")
-        return asked
+        return asked, texts
 
     def _check_key(self, key: Any, texts: int) -> None:
         if self._keys is None:
@@ -298,6 +298,4 @@ def build(directions: Directions, search: SearchConfig, limits: Limits, keys: Ke
 
 
 def _refuse(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, HTTPException):
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-    return JSONResponse({"error": str(error)}, 400)
+    return explain(error if isinstance(error, HTTPException) else HTTPException(400, str(error)))

@@ -47,13 +47,12 @@ class Batcher:
     """One translator behind many requests."""
 
     def __init__(self, translator: Translator, config: SearchConfig, cached_lines: int = 0) -> None:
-        """Start the threads; the last cached_lines lines are answered from memory."""
+        """The last cached_lines lines are answered from memory."""
         self.translator, self._config, self._cached_lines = translator, config, cached_lines
         self._cache: OrderedDict[tuple[str, Wanted], Line] = OrderedDict()
         self._changed, self._idle = threading.Condition(), 0
         self._waiting: dict[Wanted, deque[deque[_Job]]] = {}  # the jobs of each request; nothing in it is empty
-        for _ in range(translator.concurrency):
-            threading.Thread(target=self._run, daemon=True).start()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(translator.concurrency)]
 
     async def translate(self, lines: Sequence[str], wanted: Wanted) -> list[Line]:
         """Translate lines, in order; an empty one stays empty.
@@ -61,6 +60,8 @@ class Batcher:
         Raises:
             DragomanError: as Translator.translate, for one of these lines.
         """
+        while self._threads:
+            self._threads.pop().start()
         loop = asyncio.get_running_loop()
         jobs = {line: _Job(line, loop.create_future()) for line in lines if (line, wanted) not in self._cache}
         cached = {line: self._cache[line, wanted] for line in lines if line not in jobs}

@@ -46,11 +46,11 @@ class Gate:
         try:
             await (self._admit if scope["method"] == "POST" else self._app)(scope, receive, answer)
         except HTTPException as refused:
-            await _explain(refused)(scope, receive, answer)
+            await explain(refused)(scope, receive, answer)
         except Exception:
             traceback.print_exc()
             if not status:
-                await _explain(HTTPException(500, "Internal error: the server's log says more"))(scope, receive, answer)
+                await explain(HTTPException(500, "Internal error: the server's log says more"))(scope, receive, answer)
         _log(scope, status or _GONE, time.perf_counter() - start)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,7 +103,8 @@ class Gate:
         return b"".join(parts)
 
 
-def _explain(error: HTTPException) -> JSONResponse:
+def explain(error: HTTPException) -> JSONResponse:
+    """The answer to a request that is refused."""
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 

@@ -58,7 +58,7 @@ class Keys:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, ValueError) as error:
-            raise DragomanError(f"{path}: can't be read ({error})") from None
+            raise DragomanError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
         for number, line in enumerate(lines, start=1):
             words = line.partition("#")[0].split()
             if words:

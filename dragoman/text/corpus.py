@@ -197,9 +197,10 @@ def _matching(text: str, languages: Collection[str]) -> list[str]:
     """The prefixes, or else the files, that a pattern matches; the text itself if it is none."""
     if not {*"*?"}.intersection(text):
         return [text]
-    files = {language: map(_plain, glob.glob(f"{text}.{language}*")) for language in languages}
+    pattern = text.replace("[", "[[]")  # only * and ? make a pattern
+    files = {language: map(_plain, glob.glob(f"{pattern}.{language}*")) for language in languages}
     found = {name.removesuffix(f".{one}") for one, names in files.items() for name in names if name.endswith(f".{one}")}
-    found = found or {name for name in glob.glob(text) if Path(name).is_file()}
+    found = found or {name for name in glob.glob(pattern) if Path(name).is_file()}
     if not found:
         raise DragomanError(f"{text}: no file matches this pattern")
     return sorted(found)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
-from dragoman.runtime.files import checksum, write_atomically
+from dragoman.runtime.files import checksum, read_json, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate_all, read_pairs
 from dragoman.text.dataset import TextEnd, TokenStore, build_store, sample_pairs
 from dragoman.text.languages import target_tag
@@ -218,8 +218,5 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _read_key(folder: Path) -> dict[str, Any] | None:
-    try:
-        key: dict[str, Any] = json.loads((folder / _KEY).read_text(encoding="utf-8"))
-        return key if key.keys() == {"settings", "parts", "files", "subwords"} else None
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
+    key = read_json(folder / _KEY)
+    return key if key.keys() == {"settings", "parts", "files", "subwords"} else None

@@ -88,7 +88,7 @@ def test_an_exported_model_says_how_its_weights_are_stored(tmp_path: Path, test_
     loaded, out = replace(small_model(), direction=Direction("en", "fr")), tmp_path / "exported"
     out.mkdir()
     ctranslate2.write_model(loaded, out, "int8")
-    (out / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
+    (out / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2", out))
     scores = tmp_path / "scores.json"
     assert main(["evaluate", str(out), "--test", str(test_text), "--device", "cpu", "--json", str(scores)]) == 0
     assert ", int8" in json.loads(scores.read_text())["software"]

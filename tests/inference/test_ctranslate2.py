@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported")
     loaded = small_model()
     write_model(loaded, folder)
-    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
+    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2", folder))
     return folder
 
 
@@ -29,7 +29,7 @@ def biased(folder: Path, token: int, bias: float) -> tuple[Translator, Translato
     with torch.no_grad():
         loaded.model.softmax.bias[token] = bias
     write_model(loaded, folder)
-    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2"))
+    (folder / EXPORT_FILE).write_bytes(describe(loaded.direction, loaded.model.config, "ctranslate2", folder))
     return Translator(loaded), Translator.load(folder)
 
 
