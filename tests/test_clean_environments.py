@@ -15,12 +15,6 @@ from tests.small_models import LINES, small_model
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Folders of its own, so that nothing that Argos downloaded earlier helps.
-ALONE = """
-import os
-os.environ |= {"XDG_DATA_HOME": "argos", "XDG_CONFIG_HOME": "argos", "XDG_CACHE_HOME": "argos"}
-"""
-
 
 def environment(folder: Path, *packages: str) -> Path:
     """A Python with these packages, and no Dragoman."""
@@ -67,16 +61,3 @@ def test_onnxruntime_numpy_and_sentencepiece_are_enough(tmp_path: Path) -> None:
     python = environment(tmp_path / "env", "onnxruntime", "numpy", "sentencepiece", "sentencex")
     (expected,) = Translator(small_model()).translate(LINES[6:7], SearchConfig(beam=1))
     assert run_the_card(python, out, LINES[6]).strip() == expected.text
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_argos_installs_the_package_and_translates(tmp_path: Path) -> None:
-    python = environment(tmp_path / "env", "argostranslate>=1.10")
-    for joint in (True, False):
-        out = exported(tmp_path / f"joint-{joint}", "argos", joint, "int8")
-        (expected,) = Translator(small_model(joint)).translate(LINES[6:7])
-        assert run_the_card(python, out, LINES[6], ALONE).strip() == expected.text
-        sentences = ["The dog sees it.", "A bird sings!"]
-        both, *each = (run_the_card(python, out, text, ALONE) for text in (" ".join(sentences), *sentences))
-        assert both.split() == " ".join(each).split()

@@ -8,7 +8,6 @@ import hashlib
 import json
 import random
 import shutil
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -115,35 +114,55 @@ def _checksums(folder: Path) -> dict[str, int]:
     return {name: zlib.crc32(np.memmap(folder / name, mode="r").data) for name in _FILES}
 
 
+@dataclass(frozen=True)
+class PairEncoder:
+    """How pairs become ids."""
+
+    vocabulary: Vocabulary
+    max_length: int
+    """Most subwords of a side; longer pairs are left out."""
+    plant: Planter | None = None
+    """Makes copies with placeholders."""
+
+    @property
+    def dtype(self) -> np.dtype[np.integer]:
+        """The smallest type that holds all ids."""
+        size = max(len(self.vocabulary.source), len(self.vocabulary.target))
+        return np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
+
+    def encode(self, pairs: Sequence[Pair]) -> tuple[list[IdPair], int]:
+        """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
+        sources = self.vocabulary.source.encode([source for source, _ in pairs])
+        targets = self.vocabulary.target.encode([target for _, target in pairs])
+        # Some characters are encoded as nothing.
+        encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
+        fitting = [pair for pair in encoded if max(map(len, pair)) <= self.max_length]
+        return fitting, len(encoded) - len(fitting)
+
+
 def build_store(
-    pairs: Iterable[Pair],
-    vocabulary: Vocabulary,
+    texts: Iterable[tuple[int, Iterable[Pair]]],
+    encoder: PairEncoder,
     folder: Path,
-    max_length: int,
     progress: Callable[[int], None] = lambda read: None,
     cleaned: dict[str, int] | None = None,
     name: str = "the text",
-    plant: Planter | None = None,
-    ends: Sequence[TextEnd] = (),
 ) -> TokenStore:
-    """Encode pairs into a new store; the folder appears only when it is complete, in place of an older one.
+    """Encode texts, each with its number, into a new store; it appears only when complete, in place of an older one.
 
-    Pairs with a side of more than max_length subwords are left out. The report repeats `cleaned`, how many pairs were
-    taken out before, by reason. The name stands in the error if no pair is left. plant makes copies with placeholders.
-    ends are those of the texts among the pairs.
+    The report repeats `cleaned`, how many pairs were taken out before, by reason. The name stands in the error if no
+    pair is left.
     """
-    size = max(len(vocabulary.source), len(vocabulary.target))
-    dtype: np.dtype[np.integer] = np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        report = _write_pairs(pairs, vocabulary, partial, dtype, max_length, progress, plant, ends)
+        report = _write_pairs(texts, encoder, partial, progress)
         if not report.pairs:
-            reasons = f"{report.empty:,} have an empty side and {report.too_long:,} more than {max_length} subwords"
-            raise DragomanError(f"{name}: no sentence pair is left: {reasons}")
+            too_long = f"{report.too_long:,} more than {encoder.max_length} subwords"
+            raise DragomanError(f"{name}: no sentence pair is left: {report.empty:,} have an empty side and {too_long}")
         described = asdict(report) | {"cleaned": cleaned or {}}
-        made = {"dtype": dtype.name, "report": described, "checksums": _checksums(partial)}
+        made = {"dtype": encoder.dtype.name, "report": described, "checksums": _checksums(partial)}
         (partial / "store.json").write_text(json.dumps(made))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -155,28 +174,22 @@ def build_store(
 
 
 def _write_pairs(
-    pairs: Iterable[Pair],
-    vocabulary: Vocabulary,
-    folder: Path,
-    dtype: np.dtype[np.integer],
-    max_length: int,
-    progress: Callable[[int], None],
-    plant: Planter | None,
-    ends: Sequence[TextEnd],
+    texts: Iterable[tuple[int, Iterable[Pair]]], encoder: PairEncoder, folder: Path, progress: Callable[[int], None]
 ) -> StoreReport:
-    digest = hashlib.sha256()
+    digest, has_symbols = hashlib.sha256(), encoder.vocabulary.has_symbols
     tokens = {"source": 0, "target": 0}
     read = kept = empty = too_long = planted = 0
-    iterator, stored = iter(pairs), list[TextEnd]()
-    for number, end in ends or [(0, sys.maxsize)]:
-        while chunk := list(islice(iterator, min(_CHUNK, end - read))):
+    ends = list[TextEnd]()
+    for number, pairs in texts:
+        iterator = iter(pairs)
+        while chunk := list(islice(iterator, _CHUNK)):
             read += len(chunk)
             digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
             full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-            if vocabulary.has_symbols:
+            if has_symbols:
                 full = [mask_pair(pair) for pair in full]
-            own, unfit = _encode(full, vocabulary, max_length)
-            copies, _ = _encode([copy for pair in full if plant and (copy := plant(pair))], vocabulary, max_length)
+            own, unfit = encoder.encode(full)
+            copies, _ = encoder.encode([copy for pair in full if encoder.plant and (copy := encoder.plant(pair))])
             empty += len(chunk) - len(own) - unfit
             too_long += unfit
             kept += len(own)
@@ -185,29 +198,19 @@ def _write_pairs(
                 sentences = [[*pair[place], EOS] for pair in chain(own, copies)]
                 stops = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
                 tokens[side] += sum(map(len, sentences))
-                ids = np.fromiter(chain.from_iterable(sentences), dtype)
+                ids = np.fromiter(chain.from_iterable(sentences), encoder.dtype)
                 for name, content in ((f"{side}.ids", ids), (f"{side}.ends", stops)):
                     with (folder / name).open("ab") as file:
                         file.write(content.tobytes())
             progress(read)
-        stored.append((number, kept + planted))
+        ends.append((number, kept + planted))
     return StoreReport(
-        kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted, ends=stored
+        kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted, ends=ends
     )
 
 
-def _encode(pairs: Sequence[Pair], vocabulary: Vocabulary, max_length: int) -> tuple[list[IdPair], int]:
-    """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
-    sources = vocabulary.source.encode([source for source, _ in pairs])
-    targets = vocabulary.target.encode([target for _, target in pairs])
-    # Some characters are encoded as nothing.
-    encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
-    fitting = [pair for pair in encoded if len(pair[0]) <= max_length and len(pair[1]) <= max_length]
-    return fitting, len(encoded) - len(fitting)
-
-
-def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> tuple[list[Pair], int]:
-    """A uniform random sample of at most size pairs (reservoir sampling), and how many there were."""
+def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[Pair]:
+    """A uniform random sample of at most size pairs (reservoir sampling)."""
     generator = random.Random(seed)
     iterator = iter(pairs)
     sample = list(islice(iterator, size))
@@ -217,4 +220,4 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> tuple[list[Pair
         slot = generator.randrange(count)
         if slot < size:
             sample[slot] = pair
-    return sample, count
+    return sample

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dragoman.config import DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, read_json, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate_all, read_pairs
-from dragoman.text.dataset import TextEnd, TokenStore, build_store, sample_pairs
+from dragoman.text.dataset import PairEncoder, TokenStore, build_store, sample_pairs
 from dragoman.text.languages import target_tag
 from dragoman.text.planting import Planter
 from dragoman.text.subwords import Vocabulary
@@ -119,11 +119,11 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _KEY).unlink(missing_ok=True)
     cleaning = clean(config, report)
-    total = len(cleaning.left_out)
-    held_out, ends = list[Pair](), list[TextEnd]()
-    sample_size = max(config.text.sample_lines // 2, 1)
-    sample, count = sample_pairs(_training_pairs(config, cleaning, held_out, ends), sample_size, config.seed)
+    total, training = len(cleaning.left_out), _TrainingText(config, cleaning)
+    all_pairs = chain.from_iterable(pairs for _, pairs in training)
+    sample = sample_pairs(all_pairs, max(config.text.sample_lines // 2, 1), config.seed)
     if not config.valid:
+        held_out = training.held_out
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):
             name = ", ".join(config.train)
             raise DragomanError(f"{name}: too few distinct sentences to hold some out: give --valid a text")
@@ -142,42 +142,45 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     vocabulary.save(folder)
     report(f"encoding {total:,} pairs")
     now_and_then = NowAndThen(report)
-    # A sample of everything is in order: the files need not be read again.
+    plant = Planter(sample, config.text.placeholders, config.seed) if vocabulary.has_symbols else None
     build_store(
-        sample if count <= sample_size else _training_pairs(config, cleaning, [], []),
-        vocabulary,
+        training,
+        PairEncoder(vocabulary, config.text.max_length, plant),
         folder / "train",
-        config.text.max_length,
         lambda read: now_and_then(f"encoded {read:,} of {total:,} pairs"),
         cleaning.reasons,
         name=", ".join(config.train),
-        plant=Planter(sample, config.text.placeholders, config.seed) if vocabulary.has_symbols else None,
-        ends=ends,
     )
-    texts = _validation_texts(config)
+    texts, encoder = _validation_texts(config), PairEncoder(vocabulary, config.model.max_length - 1)
     valid = read_pairs(texts, config.source, config.target)
-    build_store(valid, vocabulary, folder / "valid", config.model.max_length - 1, name=", ".join(texts))
+    build_store([(0, valid)], encoder, folder / "valid", name=", ".join(texts))
 
 
-def _training_pairs(
-    config: TrainConfig, cleaning: Cleaning, held_out: list[Pair], ends: list[TextEnd]
-) -> Iterator[Pair]:
-    """Yield the pairs to train on. Without a validation text, the others of the held-out share go into held_out.
+class _TrainingText:
+    """The pairs to train on, by text: the number of each text, once for each of its directions, and its pairs.
 
-    Those of that share that are unfit for it are in neither: a sentence must not be on both sides. ends gets the end
-    of each direction of each text.
+    Without a validation text, the others of the held-out share are in held_out. Those of that share that are unfit for
+    it are in neither: a sentence must not be on both sides.
     """
-    share = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / len(cleaning.left_out))
-    judged, count = zip(cleaning.left_out, cleaning.not_for_validation, strict=True), 0
-    for number, text in enumerate(config.train):
-        for corpus in locate_all([text], config.source, config.target):
-            for pair, (left_out, unfit) in zip(corpus.tagged(), judged, strict=False):
-                if share and holds_out(pair[0], share):
-                    held_out += [] if unfit else [pair]
-                elif not left_out:
-                    count += 1
-                    yield pair
-            ends.append((number, count))
+
+    def __init__(self, config: TrainConfig, cleaning: Cleaning) -> None:
+        self.held_out: list[Pair] = []
+        self._config, self._cleaning = config, cleaning
+        self._share = 0.0 if config.valid else min(HELD_OUT_SHARE, HELD_OUT_PAIRS / len(cleaning.left_out))
+
+    def __iter__(self) -> Iterator[tuple[int, Iterator[Pair]]]:
+        self.held_out.clear()
+        judged = zip(self._cleaning.left_out, self._cleaning.not_for_validation, strict=True)
+        for number, text in enumerate(self._config.train):
+            for corpus in locate_all([text], self._config.source, self._config.target):
+                yield number, self._chosen(zip(corpus.tagged(), judged, strict=False))
+
+    def _chosen(self, judged: Iterator[tuple[Pair, tuple[bool, bool]]]) -> Iterator[Pair]:
+        for pair, (left_out, unfit) in judged:
+            if self._share and holds_out(pair[0], self._share):
+                self.held_out += [] if unfit else [pair]
+            elif not left_out:
+                yield pair
 
 
 # ---- what the prepared text was made from

@@ -21,7 +21,7 @@ SHOWN = {
     "We have been married for twelve years.": "Nous sommes mariés depuis douze ans.",
 }
 """What the demo, the README and the documents show, with the translations that readers expect."""
-_ENOUGH_STEPS = 700  # which all but slow or busy machines make in the demo's time
+_ENOUGH_STEPS = 1400  # which all but slow or busy machines make in the demo's time
 FINISHED = Path(os.environ.get("DRAGOMAN_DEMO", "none")).resolve()
 """What `make demo` has made, to save its training; resolved before a fixture changes the working folder."""
 

@@ -11,8 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.small_models import small_model
+from dragoman.inference.translator import Translator
+from tests.small_models import LINES, small_model
+from tests.test_clean_environments import exported, run_the_card
 
+# Folders of its own, so that nothing that Argos downloaded earlier helps.
+ALONE = """
+import os
+os.environ |= {"XDG_DATA_HOME": "alone", "XDG_CONFIG_HOME": "alone", "XDG_CACHE_HOME": "alone"}
+"""
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "libretranslate.md"
 pytest.importorskip("babel", reason="needs babel: pip install 'dragoman[argos]'")
 
@@ -44,6 +51,7 @@ def test_the_commands_lead_to_a_server_that_translates_offline(tmp_path: Path) -
 
     shell(package)
     assert shell(argos).strip()
+    argos_translates_what_dragoman_does(tmp_path / "argos" / "bin" / "python", tmp_path)
     install, _, serve = libre.rstrip().rpartition("\n")
     shell(install)
     server = subprocess.Popen(
@@ -65,3 +73,14 @@ def test_the_commands_lead_to_a_server_that_translates_offline(tmp_path: Path) -
     shell(newer)
     packages = tmp_path / ".local" / "share" / "argos-translate" / "packages"
     assert [path.name for path in packages.iterdir()] == ["translate-en_ne-1_1"]
+
+
+def argos_translates_what_dragoman_does(python: Path, folder: Path) -> None:
+    """The program of a package's card, with one vocabulary and with two, sentence by sentence."""
+    for joint in (True, False):
+        out = exported(folder / f"joint-{joint}", "argos", joint, "int8")
+        (expected,) = Translator(small_model(joint)).translate(LINES[6:7])
+        assert run_the_card(python, out, LINES[6], ALONE).strip() == expected.text
+        sentences = ["The dog sees it.", "A bird sings!"]
+        both, *each = (run_the_card(python, out, text, ALONE) for text in (" ".join(sentences), *sentences))
+        assert both.split() == " ".join(each).split()

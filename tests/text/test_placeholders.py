@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
-from dragoman.text.dataset import build_store
+from dragoman.text.dataset import PairEncoder, build_store
 from dragoman.text.placeholders import SYMBOL, SYMBOLS, mask, restore
 from dragoman.text.planting import Planter, mask_pair
 from dragoman.text.subwords import Vocabulary
@@ -101,7 +101,7 @@ def test_a_store_has_the_copies_beside_the_pairs(tmp_path: Path) -> None:
         vocabulary = Vocabulary.learn(sides, TextConfig(vocab_size=400, placeholders=share))
         assert vocabulary.has_symbols == bool(share)
         plant = Planter(pairs, share, 1) if share else None
-        stores[share] = build_store(pairs, vocabulary, tmp_path / str(share), 100, plant=plant)
+        stores[share] = build_store([(0, pairs)], PairEncoder(vocabulary, 100, plant), tmp_path / str(share))
         symbols = vocabulary.source.ids(SYMBOLS)
         with_symbols = [[i for i in range(len(stores[share])) if set(symbols) & {*stores[share][i][side].tolist()}]
                         for side in (0, 1)] if share else []  # fmt: skip
