@@ -129,7 +129,7 @@ class Engine:
 
     def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
         """The weights (H, T, S) of one decoder layer along each target, padded; ids, each ending in EOS; one batch."""
-        return list(self.attention(sources, targets)[f"decoder.{layer}.cross_attention"].cpu().numpy())
+        return list(self.attention(sources, targets)[f"decoder.{layer}.cross_attention"].float().cpu().numpy())
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one batch of a search: sentences × longest source."""

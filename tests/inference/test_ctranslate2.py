@@ -172,7 +172,7 @@ def test_what_looks_inside_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_pytorch_cannot_read_an_exported_folder(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="--engine"):
+    with pytest.raises(ConfigError, match="take the model folder"):
         Translator.load(folder, engine="torch")
 
 
@@ -181,5 +181,11 @@ def test_a_damaged_model_is_one_sentence(folder: Path, tmp_path: Path, content: 
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "model.bin").write_bytes(content)
+    with pytest.raises(DragomanError, match=r"model.bin: missing, damaged, or of another model"):
+        Translator.load(tmp_path)
+    loaded = small_model()
+    (tmp_path / EXPORT_FILE).unlink()
+    described = describe(loaded.direction, loaded.model.config, "ctranslate2", tmp_path)
+    (tmp_path / EXPORT_FILE).write_bytes(described)
     with pytest.raises(DragomanError, match=r"CTranslate2 can't read it"):
         Translator.load(tmp_path)

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -185,3 +186,10 @@ def test_an_ensemble_takes_the_token_with_the_greatest_mean_probability() -> Non
             log_prob += mean[written[-1]].log().item()
         assert hypothesis.tokens == written[1:-1]
         assert hypothesis.log_prob == pytest.approx(log_prob, abs=1e-4)
+
+
+def test_attention_in_bf16_comes_as_float32() -> None:
+    model, pairs = small_model(20), ([[5, 6, EOS]], [[7, 8, 9, EOS]])
+    exact, rounded = (Engine(model, CPU, autocast).cross_attention(*pairs, 0)[0] for autocast in (False, True))
+    assert rounded.dtype == exact.dtype == np.float32
+    assert rounded == pytest.approx(exact, abs=0.02)

@@ -59,18 +59,20 @@ def test_a_long_request_does_not_keep_out_a_short_one() -> None:
 
 
 def test_threads_share_what_waits() -> None:
-    translator = Upside(concurrency=2, hold=threading.Event())
+    translator = Upside(concurrency=2)
     batcher = Batcher(translator, SearchConfig())
 
     async def run() -> None:
+        await batcher.translate(["first"], Wanted())  # starts them
         await until(lambda: batcher._idle == 2)
+        translator.hold = threading.Event()
         asked = asyncio.ensure_future(batcher.translate([str(i) for i in range(10)], Wanted()))
-        await until(lambda: len(translator.calls) == 2)
-        translator.hold.set()  # type: ignore[union-attr]
+        await until(lambda: len(translator.calls) == 3)
+        translator.hold.set()
         await asked
 
     asyncio.run(run())
-    assert [len(call) for call in translator.calls] == [5, 5]
+    assert [len(call) for call in translator.calls] == [1, 5, 5]
 
 
 def test_one_bad_line_harms_no_other() -> None:
