@@ -28,7 +28,7 @@ from dragoman.config import PRESETS, ModelConfig, TextConfig, model_preset
 
 RESULT = Path(__file__).parent / "results" / "memory.json"
 TOOLKITS = {"dragoman": "dragoman_worker", "MarianMTModel": "marian", "nn.Transformer": "torch_transformer"}
-SIZES, BESIDE = ("tiny", "small", "base", "big"), ("small", "base")
+SIZES, BESIDE = ("tiny", "small", "base"), ("small", "base")
 TOKENS, MACHINES, SYSTEM = (4096, 8192), (8, 16, 24), 2.0
 
 
