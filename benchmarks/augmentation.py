@@ -77,7 +77,7 @@ def measure(work: Work, source: str, target: str, seed: int, options: argparse.N
     way, reverse = f"{source}-{target}-{seed}", f"few-{target}-{source}-{seed}"
     text = f"back-{way}{'-untagged' * (not options.tag)}"
     found = {"pairs alone": work.score(f"few-{way}", texts="few", source=source, target=target, **settings)}
-    work.score(reverse, texts="few", **settings, **back)
+    found["the reverse model"] = work.score(reverse, texts="few", **settings, **back)
     work.run(AUGMENT.format(reverse=reverse, target=target, out=text), "--tag", options.tag, made=f"{text}.{source}")
     texts = f"few {text} --weights {options.weight} 1"
     model = f"{text}-model-{options.weight}"

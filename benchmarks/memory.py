@@ -78,7 +78,7 @@ def main() -> None:
             "subwords": shape(size).source_vocab_size,
             f"GiB with {TOKENS[0]:,} tokens": {"dragoman": less},
             f"GiB with {TOKENS[1]:,} tokens": {"dragoman": more},
-            "tokens that fit into": {
+            "tokens that fit, extrapolated, into": {
                 f"{limit} GiB": max(0, int(count) // 1000 * 1000) for limit, count in fitting.items()
             },
         }
