@@ -1,18 +1,19 @@
 """How fast Dragoman trains and translates on one GPU, and how much of the GPU it uses, beside its peers.
 
-    python benchmarks/gpu.py [DATA] [--sizes base big] [--batch-tokens N] [--repeats N] [--model DIR] [--device cuda:0]
+    python benchmarks/gpu.py DATA [--only training|decoding] [--sizes base big] [--compiled] [--batch-tokens N]
+                             [--repeats N] [--model DIR] [--device cuda:0]
 
 Training: target tokens a second in bf16 on random subwords whose lengths are spread like those of a text, in batches of
-the preset's size, as it is, with torch.compile, and with torch.compile's CUDA graphs. Each competitor is a process of
+the preset's size; with --compiled also compiled by torch.compile, which takes minutes. Each competitor is a process of
 its own, alone on the GPU. MFU is the share of the GPU's peak rate in bf16 that the model's operations take:
 
     operations of a step = 6 · Σ (parameters of each matrix · tokens that it multiplies) + 12 · d_model · Σ attended
 
 where attended are the pairs of positions that attention compares in all layers (step_flops in peers/shape.py). Padding
 and what is computed twice do not count. MFU takes the peak from the data sheet; "of product" takes the rate of a large
-matrix product on the same GPU instead. Decoding, with DATA as for speed.py: raw lines to raw lines, beside CTranslate2
-in float16. Stores benchmarks/results/gpu.json. `--tiny --device cpu` tries everything without a GPU on a small model,
-compiles nothing and stores nothing.
+matrix product on the same GPU instead. Decoding: raw lines of DATA, as for speed.py, to raw lines, beside CTranslate2
+in float16. Stores benchmarks/results/gpu-training.json and gpu-decoding.json. `--tiny --device cpu` tries everything
+without a GPU on a small model, compiles nothing and stores nothing.
 """
 
 from __future__ import annotations
@@ -48,20 +49,21 @@ TINY = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num
 PEAKS = {"H200": 989, "H100 PCIe": 756, "H100 NVL": 835, "H100": 989, "A100": 312, "L40S": 362, "4090": 165}
 """Dense bf16 TFLOP/s by NVIDIA's data sheets; the first name that is part of the GPU's."""
 PRODUCT_SIZE = 8192
-WAYS = {"": "", " compiled": "default", " CUDA graphs": "reduce-overhead"}
 MODULES = {OURS: "dragoman_worker", "nn.Transformer": "torch_transformer", "marian": "marian"}
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("data", type=Path, nargs="?", help="Multi30k as for speed.py; without, decoding is left out")
+    parser.add_argument("data", type=Path, help="folder of Multi30k, as for speed.py")
+    parser.add_argument("--only", choices=("training", "decoding"), help="measure only this")
     parser.add_argument("--sizes", nargs="+", choices=list(PRESETS), default=["base", "big"], help="presets to train")
+    parser.add_argument("--compiled", action="store_true", help="train with torch.compile, too")
     parser.add_argument("--batch-tokens", type=int, default=0, help="of a training batch (the preset's)")
     parser.add_argument("--repeats", type=int, default=10, help="measurements of each competitor (10)")
     parser.add_argument("--model", type=Path, help="model folder to decode with (.bench/model, trained if missing)")
     parser.add_argument("--device", default="cuda:0", help="where to compute (cuda:0)")
-    parser.add_argument("--tiny", action="store_true", help="try it on a small model, and compile nothing")
+    parser.add_argument("--tiny", action="store_true", help="try it on a small model, without compiling")
     parser.add_argument("--work", type=Path, default=speed.ROOT / ".bench", help="folder of logs (.bench)")
     parser.add_argument("--results", type=Path, default=speed.ROOT / "benchmarks" / "results", help="where to store")
     return parser.parse_args(arguments)
@@ -81,18 +83,18 @@ def data_sheet_peak(device: str) -> int | None:
     return next((peak for part, peak in PEAKS.items() if part in name), None)
 
 
-def training_competitors(tiny: bool) -> list[Competitor]:
-    """Everybody in every way to run the model; tiny only traces it, because compiling takes minutes."""
+def training_competitors(compiled: bool) -> list[Competitor]:
+    """Everybody; compiled: and everybody compiled."""
     return [
-        Competitor(name + way, name, f"peers.{module}", {"compile": "eager" if tiny and how else how})
+        Competitor(f"{name} compiled" if way else name, name, f"peers.{module}", {"compile": way})
         for name, module in MODULES.items()
-        for way, how in WAYS.items()
-        if name == OURS or how != "reduce-overhead"
+        for way in (False, *[True] * compiled)
     ]
 
 
-def compare_training(settings: Settings, batch_tokens: int, tiny: bool) -> tuple[dict[str, Any], dict[str, str]]:
+def compare_training(settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, str]]:
     """Measure each size; returns results by size, and the versions of all packages."""
+    tiny = options.tiny
     words = 200 if tiny else VOCABULARY
     text = SyntheticText(100 if tiny else 20_000, 28.0, 200, words)
     results: dict[str, Any] = {}
@@ -100,7 +102,7 @@ def compare_training(settings: Settings, batch_tokens: int, tiny: bool) -> tuple
     for size in settings.sizes:
         config = replace(model_preset(size), source_vocab_size=words, target_vocab_size=words)
         config = replace(config, **(TINY if tiny else {}))
-        tokens = batch_tokens or PRESETS[size]["optimizer.batch_tokens"]
+        tokens = options.batch_tokens or PRESETS[size]["optimizer.batch_tokens"]
         batches = choose_batches(text, BATCHES, config.max_length, tokens)
         path = settings.work / "batches" / f"gpu-{size}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +111,7 @@ def compare_training(settings: Settings, batch_tokens: int, tiny: bool) -> tuple
         request |= {"shape": asdict(shape_of(config)), "device": settings.device}
         flops = step_flops(Shape(**request["shape"]), batches)
         rows: dict[str, Message] = {}
-        for competitor in training_competitors(tiny):
+        for competitor in training_competitors(options.compiled and not tiny):
             rows |= _measure(settings, competitor, request, flops, 256 if tiny else PRODUCT_SIZE, versions)
         add_ratios(rows, {"ratio": OURS}, more_is_better=True)
         for row in rows.values() if OURS in rows else ():
@@ -163,25 +165,32 @@ def main(arguments: list[str]) -> int:
     settings = settings_from(options)
     try:
         choose_device(options.device)
-        result: dict[str, Any] = {}
-        result["training"], versions = compare_training(settings, options.batch_tokens, options.tiny)
-        for size, found in result["training"].items():
-            title = f"Training {size} in bf16, target tokens a second"
-            more = {"tflops": "TFLOP/s", "mfu": "MFU", "share_of_product": "of product", "ratio": "ratio"}
-            speed.CONSOLE.print(speed.table(title, "tokens/s", found["target_tokens_per_second"], more))
-        if options.data:
-            result["decoding"], of_decoding = compare_decoding(settings, decoding_competitors(options.device))
-            versions |= of_decoding
-            speed.show_decoding(result["decoding"])
+        if options.only != "decoding":
+            result, versions = compare_training(settings, options)
+            for size, found in result.items():
+                title = f"Training {size} in bf16, target tokens a second"
+                more = {"tflops": "TFLOP/s", "mfu": "MFU", "share_of_product": "of product", "ratio": "ratio"}
+                speed.CONSOLE.print(speed.table(title, "tokens/s", found["target_tokens_per_second"], more))
+            store(
+                "training", options, tree, {"peak_tflops": data_sheet_peak(options.device), "result": result}, versions
+            )
+        if options.only != "training":
+            result, versions = compare_decoding(settings, decoding_competitors(options.device))
+            speed.show_decoding(result)
+            store("decoding", options, tree, {"result": result}, versions)
     except DragomanError as error:
         print(error, file=sys.stderr)
         return 1
-    if options.tiny:
-        return 0
-    command = speed.command_line("gpu.py", options, parse([]), ("sizes", "batch_tokens", "repeats"))
-    content = {"command": command, "commit": tree, "peak_tflops": data_sheet_peak(options.device), "result": result}
-    speed.store(options.results / "gpu.json", content, versions)
     return 0
+
+
+def store(name: str, options: argparse.Namespace, tree: str, found: dict[str, Any], versions: dict[str, str]) -> None:
+    """Keep what was measured, unless it was only tried."""
+    if not options.tiny:
+        told = ("only", "sizes", "compiled", "batch_tokens", "repeats")
+        command = speed.command_line("gpu.py", options, parse(["DATA"]), told).replace("--compiled True", "--compiled")
+        content = {"command": command, "commit": tree, "settings": {"repeats": options.repeats}} | found
+        speed.store(options.results / f"gpu-{name}.json", content, versions)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ Replace words in capitals by your own paths:
 """
 TITLES = {
     "speed-training": "Training speed of Dragoman and other toolkits",
+    "gpu-training": "Training speed on one GPU",
     "speed-decoding": "Translation speed of Dragoman and other toolkits",
     "time-to-quality": "Time and quality of equally long runs, from raw text",
     "ablation": "Settings for small texts: Multi30k English–German, validation text",
@@ -110,7 +111,8 @@ def in_words(machine: dict[str, Any]) -> str:
     """Return the result of describe_hardware as text, without the usual memory and software."""
     processor = machine["processor"].replace("(R)", "").replace(" Processor", "")
     instructions = machine.get("instructions", "AMX" if machine.get("amx") else "")
-    words = f"{machine['cores']} cores of {processor}{f' with {instructions}' if instructions else ''}"
+    gpu = f"one {machine['gpu']} with " if "gpu" in machine else ""
+    words = f"{gpu}{machine['cores']} cores of {processor}{f' with {instructions}' if instructions else ''}"
     others = f"{machine['memory_gib']} GiB, Python {machine['python']}, torch {machine['torch']}"
     return words if others == USUAL_SOFTWARE else f"{words}, {others}"
 

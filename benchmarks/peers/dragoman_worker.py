@@ -19,7 +19,7 @@ from dragoman.training.step import StepBatches, Stepper
 from peers.batches import BETAS, CLIP_NORM, EPSILON, LABEL_SMOOTHING, LEARNING_RATE, Arrays, read_batches
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession
-from peers.stepping import compile_parts, wait_for
+from peers.stepping import wait_for
 
 _PRODUCT_SIZE, _PRODUCTS = 2048, 7  # on a GPU the size is that of the request
 _VERSIONS = {"dragoman": dragoman.__version__, "torch": torch.__version__}
@@ -63,11 +63,12 @@ def prepare_training(request: Message) -> MeasuringProducts:
     config = ModelConfig(**request["config"])
     device = request.get("device", "cpu")
     model = Transformer(config).to(device)
-    compile_parts([model.encoder, model.decoder], request.get("compile", ""))
     optimizer = OptimizerConfig(
         beta1=BETAS[0], beta2=BETAS[1], epsilon=EPSILON, clip_norm=CLIP_NORM, label_smoothing=LABEL_SMOOTHING
     )
-    run = TrainConfig(source="en", target="de", train=["unused"], out="unused", model=config, optimizer=optimizer)
+    run = TrainConfig(
+        "en", "de", ["unused"], "unused", compile=bool(request.get("compile")), model=config, optimizer=optimizer
+    )
     stepper = Stepper(model, run, request["precision"] == "bf16", Processes())
 
     def step(arrays: Arrays) -> None:

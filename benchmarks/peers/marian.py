@@ -21,7 +21,7 @@ from peers.learning import SEED, Learner, LearningSession
 from peers.protocol import Message, Session, serve
 from peers.sessions import DecodingSession, TrainingSession, Translate, fastest, in_sorted_batches
 from peers.shape import Shape
-from peers.stepping import Loss, adam, compile_parts, smoothed_cross_entropy, torch_step, wait_for
+from peers.stepping import Loss, adam, smoothed_cross_entropy, torch_step, wait_for
 
 BATCH_SENTENCES = 64
 TRIAL_LINES = 128
@@ -70,7 +70,8 @@ def make_model(request: Message) -> MarianMTModel:
     """A model with the library's own random weights, for training."""
     torch.manual_seed(request.get("seed", SEED))
     model = MarianMTModel(marian_config(Shape(**request["shape"]))).train().to(request.get("device", "cpu"))
-    compile_parts([model], request.get("compile", ""))
+    if request.get("compile"):
+        model.compile()
     return model
 
 

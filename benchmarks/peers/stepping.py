@@ -53,12 +53,6 @@ def torch_step(
     return step
 
 
-def compile_parts(parts: Iterable[nn.Module], how: str) -> None:
-    """Compile modules in place, in one of torch.compile's modes or, only traced, with a backend; "" leaves them."""
-    for part in parts if how else ():
-        part.compile(**{"backend" if "eager" in how else "mode": how})
-
-
 def wait_for(device: str) -> None:
     """Wait until a GPU has done what it was told."""
     if torch.device(device).type == "cuda":

@@ -19,7 +19,7 @@ from peers.batches import PAD, read_batches
 from peers.protocol import Message, serve
 from peers.sessions import TrainingSession
 from peers.shape import Shape
-from peers.stepping import compile_parts, smoothed_cross_entropy, torch_step, wait_for
+from peers.stepping import smoothed_cross_entropy, torch_step, wait_for
 
 
 class TorchTransformer(nn.Module):
@@ -78,7 +78,8 @@ def prepare(request: Message) -> TrainingSession:
     torch.manual_seed(1)
     device = request.get("device", "cpu")
     model = TorchTransformer(Shape(**request["shape"])).train().to(device)
-    compile_parts([model.transformer], request.get("compile", ""))
+    if request.get("compile"):
+        model.transformer.compile()
 
     def loss(source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         return smoothed_cross_entropy(model(source, target_input), target_output)

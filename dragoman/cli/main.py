@@ -106,6 +106,8 @@ def _explanation(error: Exception) -> str | None:
         return "not enough memory; close other programs, raise the limit (ulimit -v), or use smaller batches"
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return f"torch.compile can't compile the model; train without --compile ({' '.join(str(error).split()[:30])})"
     return None
 
 

@@ -104,14 +104,15 @@ class MultiHeadAttention(nn.Module):
             cache: earlier keys and values, which are attended to as well; the new ones are added.
             maps: where to put this block's weights under its name.
         """
-        keys, values = self.project(key, value)
+        queries, keys, values = self._project((self.query, query), (self.key, key), (self.value, value))
         if cache is not None:
             keys, values = cache.append(keys, values)
-        return self.attend(query, keys, values, mask, maps)
+        return self._attend(queries, keys, values, mask, maps)
 
     def project(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """The heads' keys and values: (B, S, D) each -> (B, H, S, K) each."""
-        return self._split(self.key(key)), self._split(self.value(value))
+        keys, values = self._project((self.key, key), (self.value, value))
+        return keys, values
 
     def attend(
         self,
@@ -122,17 +123,30 @@ class MultiHeadAttention(nn.Module):
         maps: AttentionMaps | None = None,
     ) -> Tensor:
         """Attend from query (B, T, D) to projected keys and values (B, H, S, K); returns (B, T, D)."""
+        return self._attend(self._split(self.query(query)), keys, values, mask, maps)
+
+    def _project(self, *projections: tuple[nn.Linear, Tensor]) -> list[Tensor]:
+        """Project states (B, S, D) to the heads, (B, H, S, K), by each layer.
+
+        In training, states that all layers share are multiplied by all weights at once, which is faster.
+        """
+        layers, states = zip(*projections, strict=True)
+        if self.training and all(x is states[0] for x in states):
+            weight, bias = torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+            projected = F.linear(states[0], weight, bias).chunk(len(layers), dim=-1)
+        else:
+            projected = tuple(layer(x) for layer, x in projections)
+        return [self._split(x) for x in projected]
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # (B, S, D) -> (B, H, S, K)
+
+    def _attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, maps: AttentionMaps | None
+    ) -> Tensor:
         heads, weights = scaled_dot_product_attention(
-            self._split(self.query(query)),
-            keys,
-            values,
-            mask,
-            self.dropout if self.training else 0.0,
-            need_weights=maps is not None,
+            queries, keys, values, mask, self.dropout if self.training else 0.0, need_weights=maps is not None
         )
         if maps is not None and weights is not None:
             maps[self.name] = weights
         return self.output(heads.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]  # (B, T, D)
-
-    def _split(self, x: Tensor) -> Tensor:
-        return x.reshape(*x.shape[:2], self.num_heads, -1).transpose(1, 2)  # (B, S, D) -> (B, H, S, K)

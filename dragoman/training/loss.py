@@ -61,16 +61,17 @@ class TrainingObjective(nn.Module):
     paper's, to be of the size of a single pass's.
     """
 
-    def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
+    def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0, compiled: bool = False) -> None:
         super().__init__()
         self.model = model
         self.smoothing, self.r_drop = smoothing, r_drop
+        self._states = torch.compile(model.states, dynamic=True) if compiled else model.states
 
     def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> Tensor:
         """The sum of the losses over the real positions, in nats: a float32 scalar; ids (B, S), (B, T) and (B, T)."""
         if self.r_drop:
             source, target_input, target_output = (ids.repeat(2, 1) for ids in (source, target_input, target_output))
-        states = self.model.states(source, target_input)  # (P · B, T, D)
+        states = self._states(source, target_input)  # (P · B, T, D)
         real = target_output != PAD
         softmax, passes = self.model.softmax, 2 if self.r_drop else 1
         loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]

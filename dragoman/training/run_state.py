@@ -26,7 +26,7 @@ _MIN_SCORE_FOR_PATIENCE = 1.0  # BLEU or chrF below which a lower loss counts as
 _LOCK_SECONDS = 5.0  # that a run which was just told to stop may still hold its folder
 _LIMITS = ["max_minutes", "max_steps", "max_epochs"]
 # These do not change what a run learns: its text is identified by content.
-_WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "save_minutes", "log_every"]
+_WITHOUT_EFFECT = ["out", "restart", "accept_changes", "dry_run", "device", "compile", "save_minutes", "log_every"]
 _WITHOUT_EFFECT += ["train", "valid", "test"]
 _NEW_TEXT = "the training text has changed"
 

@@ -49,7 +49,8 @@ class Stepper:
         self.piece_tokens = 0  # larger batches are computed in pieces of so many padded tokens; 0: they stay whole
         self._model, self._bf16, self._processes = model, bf16, processes
         self._clip = config.optimizer.clip_norm or math.inf
-        self._objective = TrainingObjective(model, config.optimizer.label_smoothing, config.optimizer.r_drop)
+        smoothing, r_drop = config.optimizer.label_smoothing, config.optimizer.r_drop
+        self._objective = TrainingObjective(model, smoothing, r_drop, config.compile)
         self._parallel: DistributedDataParallel | None = None
         if processes.size > 1:
             ids = [self.device] if self.device.type == "cuda" else None

@@ -1,6 +1,7 @@
 """The loss: smoothed targets, and the blockwise objective against plain autograd."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,6 +134,21 @@ def test_the_ends_of_blocks_make_no_difference(monkeypatch: pytest.MonkeyPatch, 
     loss.backward()
     assert_close(loss, whole)
     assert_close(gradients(model), whole_gradients)
+
+
+def test_compiled_or_not_loss_and_gradients_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Traced only: machine code takes a compiler and a minute.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    model = tiny(**TIED).train()
+    compiled = TrainingObjective(model, 0.1, compiled=True)
+    for inputs in (batch(), tuple(ids[:2, :-1] for ids in batch())):  # of two sizes
+        expected = TrainingObjective(model, 0.1)(*inputs)
+        expected.backward()
+        expected_gradients = gradients(model)
+        loss = compiled(*inputs)
+        loss.backward()
+        assert_close(loss, expected)
+        assert_close(gradients(model), expected_gradients)
 
 
 def test_a_factor_on_the_loss_is_a_factor_on_the_gradients_and_calls_accumulate() -> None:
