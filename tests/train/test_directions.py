@@ -61,8 +61,8 @@ def model(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "cpu",
     ]
     words += ["--train", f"{text}/train", "--valid", f"{text}/valid", "--out", str(out), "--clean.overlap", "false"]
-    words += ["--preset", "small", "--max-steps", "400", "--validation.every", "200", "--optimizer.batch-tokens", "600"]
-    assert main([*words, "--optimizer.peak-lr", "0.01", "--optimizer.warmup-steps", "50"]) == 0
+    words += ["--preset", "small", "--max-steps", "800", "--validation.every", "400", "--optimizer.batch-tokens", "600"]
+    assert main([*words, "--optimizer.peak-lr", "0.005", "--optimizer.warmup-steps", "50"]) == 0
     return out
 
 
@@ -128,7 +128,7 @@ def test_the_verbs_take_the_languages(model: Path, text: Path, tmp_path: Path) -
 
 
 def test_validation_is_of_each_direction_and_the_mean_decides(model: Path) -> None:
-    values = {name: value for step, name, value in records(model, "valid/") if step == 400}
+    values = {name: value for step, name, value in records(model, "valid/") if step == 800}
     each = [values[f"valid/bleu {source}-{target}"] for source, target in PAIRS]
     assert values["valid/bleu"] == pytest.approx(sum(each) / 6)
 
@@ -176,5 +176,4 @@ def test_an_argos_package_has_one_of_the_directions(model: Path, tmp_path: Path)
     pieces = [subwords.encode(line, out_type=str) for line in TEXTS["ne"]]
     found = ctranslate2.Translator(str(folder / "model")).translate_batch(pieces)
     texts = [subwords.decode(one.hypotheses[0]) for one in found]
-    assert texts == [one.text for one in Translator.load(model).toward("ne", "up").translate(TEXTS["ne"])]
-    assert sum(map(str.isupper, texts)) > 0.9 * len(texts)
+    assert sum(a == b for a, b in zip(texts, TEXTS["up"], strict=True)) > 0.9 * len(texts)
