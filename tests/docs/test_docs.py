@@ -101,7 +101,8 @@ def test_the_commands_of_recipes_do_what_they_say(tmp_path: Path) -> None:
         (folder / "scores.json").write_text(json.dumps(evaluation(seed, 0.1 if name == "a" else 0.3)))
     assert "of 2 runs)" in shell(runs, tmp_path)
     assert "| difference | p |" in shell(against, tmp_path)
-    named = set(re.findall(r"`((?:multi30k|tatoeba|wmt14|iwslt15)-[\w-]+)`", (DOCS / "recipes.md").read_text(encoding="utf-8")))
+    text = (DOCS / "recipes.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:multi30k|tatoeba|wmt14|iwslt15)-[\w-]+)`", text))
     assert named == {path.stem for path in (ROOT / "recipes").glob("*.yaml")}
 
 
