@@ -1,9 +1,9 @@
-"""What the paper's recipes would take on this machine: size, batches, memory and time.
+"""What recipes would take on this machine: size, batches, memory and time.
 
-    python benchmarks/rehearsals.py [RECIPE ...]
+    python benchmarks/rehearsals.py RECIPE [RECIPE ...]
 
-RECIPE is wmt14-en-de-base or -big; both by default. Runs `dragoman reproduce --dry-run` where the text is not there, so
-that one of its size is imagined, and stores what it prints in benchmarks/results/rehearsals.json.
+Runs `dragoman reproduce --dry-run` where the text is not there, so that one of its size is imagined, and puts what it
+prints into benchmarks/results/rehearsals.json.
 """
 
 from __future__ import annotations
@@ -15,29 +15,25 @@ import tempfile
 from pathlib import Path
 
 from hardware import describe_hardware
+from report import in_words
 
 ROOT = Path(__file__).resolve().parents[1]
-RECIPES = ["wmt14-en-de-base", "wmt14-en-de-big"]
+RESULTS = ROOT / "benchmarks" / "results" / "rehearsals.json"
+COMMAND = "dragoman reproduce recipes/{}.yaml --dry-run"
 
 
 def main() -> None:
     """Rehearse each, store, print."""
-    found = {}
-    for name in sys.argv[1:] or RECIPES:
+    content = json.loads(RESULTS.read_text(encoding="utf-8"))
+    found, machine = content["result"], describe_hardware()
+    for name in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as nothing:
-            command = ["reproduce", f"recipes/{name}.yaml", "--dry-run", "--data", nothing]
-            ended = subprocess.run(
-                [sys.executable, "-m", "dragoman", *command], cwd=ROOT, check=True, capture_output=True, text=True
-            )
-        found[name] = ended.stdout.splitlines()
+            command = [sys.executable, "-m", *COMMAND.format(name).split(), "--data", nothing]
+            ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         print(f"{name}\n{ended.stdout}", flush=True)
-    content = {
-        "commands": [f"dragoman reproduce recipes/{name}.yaml --dry-run" for name in found],
-        "hardware": describe_hardware(),
-        "result": found,
-    }
-    path = ROOT / "benchmarks" / "results" / "rehearsals.json"
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        found[name] = {"machine": in_words(machine), **dict(line.split(": ", 1) for line in ended.stdout.splitlines())}
+    content["commands"] = [COMMAND.format(name) for name in found]
+    RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

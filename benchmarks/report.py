@@ -52,7 +52,7 @@ TITLES = {
     "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
     "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
     "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
-    "rehearsals": "Estimated time and memory of the paper's recipes",
+    "rehearsals": "Estimated time and memory of recipes",
     "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
     "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
     "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
