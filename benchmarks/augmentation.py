@@ -13,13 +13,13 @@ what was stopped goes on from there. Stores the scores on the test text in bench
 import argparse
 import json
 import random
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 from hardware import describe_hardware
+from quality_report import directions_table
 
 RESULTS = Path(__file__).parent / "results" / "augmentation.json"
 TRAIN = (
@@ -70,20 +70,20 @@ def gather(work: Work, table: Path, pairs: int, extra: int) -> None:
             (work.folder / f"mono.{language}").write_text("".join(lines[pairs:]), encoding="utf-8")
 
 
-def measure(work: Work, source: str, target: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
-    """The scores of all models of one direction and seed."""
+def measure(work: Work, source: str, target: str, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The scores of all kinds of model of one seed, by direction."""
     settings = {name: getattr(options, name) for name in ("preset", "batch_tokens", "steps")} | {"seed": seed}
-    back = {"source": target, "target": source}
-    way, reverse = f"{source}-{target}-{seed}", f"few-{target}-{source}-{seed}"
-    text = f"back-{way}{'-untagged' * (not options.tag)}"
-    found = {"pairs alone": work.score(f"few-{way}", texts="few", source=source, target=target, **settings)}
-    found["the reverse model"] = work.score(reverse, texts="few", **settings, **back)
-    work.run(AUGMENT.format(reverse=reverse, target=target, out=text), "--tag", options.tag, made=f"{text}.{source}")
-    texts = f"few {text} --weights {options.weight} 1"
-    model = f"{text}-model-{options.weight}"
-    found["with back-translation"] = work.score(model, texts=texts, source=source, target=target, **settings)
+    there, back = f"{source}-{target}", f"{target}-{source}"
+    languages, reverse = {"source": source, "target": target}, {"source": target, "target": source}
+    found = {"pairs alone": {there: work.score(f"few-{there}-{seed}", texts="few", **languages, **settings)}}
+    found["pairs alone"][back] = work.score(f"few-{back}-{seed}", texts="few", **reverse, **settings)
+    text = f"back-{there}-{seed}{'-untagged' * (not options.tag)}"
+    augment = AUGMENT.format(reverse=f"few-{back}-{seed}", target=target, out=text)
+    work.run(augment, "--tag", options.tag, made=f"{text}.{source}")
+    texts, model = f"few {text} --weights {options.weight} 1", f"{text}-model-{options.weight}"
+    found["with back-translation"] = {there: work.score(model, texts=texts, **languages, **settings)}
     if not options.no_bound:
-        found["all pairs"] = work.score(f"all-{way}", texts="all", source=source, target=target, **settings)
+        found["all pairs"] = {there: work.score(f"all-{there}-{seed}", texts="all", **languages, **settings)}
     return found
 
 
@@ -108,19 +108,18 @@ def main() -> None:
     result: dict[str, Any] = {}
     for direction in options.directions:
         for seed in options.seeds:
-            for name, scores in measure(work, *direction.split("-"), seed, options).items():
-                result.setdefault(direction, {}).setdefault(name, {})[str(seed)] = scores
-        for name, by_seed in result[direction].items():
-            bleu = [scores["bleu"] for scores in by_seed.values()]
-            spread = f" ± {statistics.stdev(bleu):.2f}" if len(bleu) > 1 else ""
-            print(f"{direction}, {name}: BLEU {statistics.mean(bleu):.2f}{spread}", flush=True)
+            for kind, by_direction in measure(work, *direction.split("-"), seed, options).items():
+                for scored, scores in by_direction.items():
+                    result.setdefault(kind, {}).setdefault(scored, {})[str(seed)] = scores
     settings = {name: value for name, value in vars(options).items() if name not in ("table", "work")}
     content = {
         "commands": ["python benchmarks/augmentation.py FRA.TXT WORK  # runs:", *dict.fromkeys(work.commands)],
         "settings": settings,
         "hardware": describe_hardware(),
+        "note": f"All models make {options.steps:,} steps, whatever text they learn from.",
         "result": result,
     }
+    print(directions_table(content))
     RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -12,12 +12,12 @@ goes on from there. Stores the scores on the test text in benchmarks/results/dir
 
 import argparse
 import json
-import statistics
 from pathlib import Path
 from typing import Any
 
 from augmentation import Work
 from hardware import describe_hardware
+from quality_report import directions_table
 
 RESULTS = Path(__file__).parent / "results" / "directions.json"
 LANGUAGES = ("en", "de", "fr")
@@ -27,11 +27,15 @@ TRAIN = (
     "--optimizer.batch-tokens {batch_tokens} --text.placeholders 0 --max-steps {steps} --optimizer.schedule linear "
     "--validation.every 500 --validation.max-lines 500 --seed {seed}"
 )
+NOTE = (
+    "Each model makes {steps:,} steps for each direction that it learns, so six models of one direction take as long "
+    "as one model of six. The model that learns from and into English has never seen a pair of German and French."
+)
 EVALUATE = "evaluate {model} --test {data}/test_2016_flickr --source {source} --target {target} --json {out}"
 
 
 def measure(work: Work, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """BLEU of each kind of model in each direction."""
+    """The scores of each kind of model in each direction."""
     every = [(one, other) for one in LANGUAGES for other in LANGUAGES if one != other]
     shared = {"data": options.data, "preset": options.preset, "batch_tokens": options.batch_tokens, "seed": seed}
     found: dict[str, dict[str, Any]] = {"a model for each": {}}
@@ -50,15 +54,14 @@ def measure(work: Work, seed: int, options: argparse.Namespace) -> dict[str, dic
     return found
 
 
-def evaluate(work: Work, model: str, pairs: list[tuple[str, str]], file: str, data: Path) -> dict[str, float]:
-    """BLEU of a model by direction."""
+def evaluate(work: Work, model: str, pairs: list[tuple[str, str]], file: str, data: Path) -> dict[str, Any]:
+    """The scores of a model by direction."""
     scores = {}
     for source, target in pairs:
         out = file.format(source, target)
         work.run(EVALUATE.format(model=model, data=data, source=source, target=target, out=out), made=out)
-        content = json.loads((work.folder / out).read_text(encoding="utf-8"))
-        scores[f"{source}-{target}"] = content["scores"]["bleu"]
-        print(model, f"{source}-{target}", content["scores"]["bleu"], flush=True)
+        found = json.loads((work.folder / out).read_text(encoding="utf-8"))["scores"]
+        scores[f"{source}-{target}"] = {name: found[name] for name in ("bleu", "chrf")}
     return scores
 
 
@@ -80,15 +83,11 @@ def main() -> None:
         for language in ("en", other):
             content = (options.data / f"train.{language}").read_bytes()
             (work.folder / f"en-{other}.{language}").write_bytes(content)
-    by_seed = {seed: measure(work, seed, options) for seed in options.seeds}
-    result: dict[str, dict[str, dict[str, float]]] = {}
-    for seed, kinds in by_seed.items():
-        for kind, scores in kinds.items():
-            for direction, bleu in scores.items():
-                result.setdefault(kind, {}).setdefault(direction, {})[str(seed)] = bleu
-    for kind, directions in result.items():
-        means = {direction: statistics.fmean(scores.values()) for direction, scores in directions.items()}
-        print(kind, *(f"{direction} {bleu:.2f}" for direction, bleu in means.items()), flush=True)
+    result: dict[str, dict[str, dict[str, Any]]] = {}
+    for seed in options.seeds:
+        for kind, by_direction in measure(work, seed, options).items():
+            for direction, scores in by_direction.items():
+                result.setdefault(kind, {}).setdefault(direction, {})[str(seed)] = scores
     data = str(options.data)
     content = {
         "commands": [
@@ -97,8 +96,10 @@ def main() -> None:
         ],
         "settings": {name: value for name, value in vars(options).items() if name not in ("data", "work")},
         "hardware": describe_hardware(),
+        "note": NOTE.format(steps=options.steps),
         "result": result,
     }
+    print(directions_table(content))
     RESULTS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The table of time and quality after equally many steps, in Markdown."""
+"""The tables of BLEU: after equally many steps, and by direction; in Markdown."""
 
 from __future__ import annotations
 
@@ -48,3 +48,21 @@ def quality_tables(record: Record) -> str:
         "\n".join(f"| {' | '.join(row)} |" for row in rows),
     ]
     return "\n\n".join(parts)
+
+
+def is_by_direction(record: Record) -> bool:
+    """Whether a results file has the scores of each kind of model in each direction."""
+    return bool({"a model for each", "pairs alone"} & record["result"].keys())
+
+
+def directions_table(record: Record) -> str:
+    """Return BLEU by kind of model and direction, after the settings."""
+    kinds, settings = record["result"], record["settings"]
+    directions = list(dict.fromkeys(direction for found in kinds.values() for direction in found))
+    rows = [["BLEU", *directions, "mean"], ["---", *["---:"] * (len(directions) + 1)]]
+    for kind, found in kinds.items():
+        scores = [mean(found[direction], "bleu", 1) if direction in found else "" for direction in directions]
+        all_runs = [run["bleu"] for runs in found.values() for run in runs.values()]
+        rows.append([kind, *scores, f"{fmean(all_runs):.1f}" if all(scores) else ""])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"Preset {settings['preset']}, batches of {settings['batch_tokens']:,} tokens. {record['note']}\n\n{table}"

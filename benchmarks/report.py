@@ -15,7 +15,7 @@ from ablation import ablation_table, is_ablation
 from exports_report import exports_tables, is_exports
 from growth_report import growth_tables, is_growth, is_processors, processors_table
 from headline import into_readme
-from quality_report import is_time_to_quality, quality_tables
+from quality_report import directions_table, is_by_direction, is_time_to_quality, quality_tables
 from recipe_report import USUAL_SIGNATURES, is_recipe, recipe_table
 from serving_report import comparison, is_serving, serving_tables
 from speed_report import is_comparison, tables
@@ -75,6 +75,7 @@ TITLES = {
 }
 TABLES = (
     (is_time_to_quality, quality_tables),
+    (is_by_direction, directions_table),
     (is_ablation, ablation_table),
     (is_recipe, recipe_table),
     (is_exports, exports_tables),
