@@ -113,7 +113,10 @@ def main() -> None:
                     result.setdefault(kind, {}).setdefault(scored, {})[str(seed)] = scores
     settings = {name: value for name, value in vars(options).items() if name not in ("table", "work")}
     content = {
-        "commands": ["python benchmarks/augmentation.py FRA.TXT WORK  # runs:", *dict.fromkeys(work.commands)],
+        "commands": [
+            " ".join(["python benchmarks/augmentation.py FRA.TXT WORK", *sys.argv[3:], " # runs:"]),
+            *dict.fromkeys(work.commands),
+        ],
         "settings": settings,
         "hardware": describe_hardware(),
         "note": f"All models make {options.steps:,} steps, whatever text they learn from.",

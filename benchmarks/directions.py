@@ -12,6 +12,7 @@ goes on from there. Stores the scores on the test text in benchmarks/results/dir
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,13 @@ TRAIN = (
 )
 NOTE = (
     "Each model makes {steps:,} steps for each direction that it learns, so six models of one direction take as long "
-    "as one model of six. The model that learns from and into English has never seen a pair of German and French."
+    "as one model of six. The model that learns from and into English has never seen a pair of German and French; by "
+    "way of English, it translates its own translations."
 )
-EVALUATE = "evaluate {model} --test {data}/test_2016_flickr --source {source} --target {target} --json {out}"
+EVALUATE = "evaluate {model} --test {text} --source {source} --target {target} --json {out}"
+INTO_ENGLISH = (
+    "translate {model} {data}/test_2016_flickr.{source} --source {source} --target en --precision fp32 --out {out}"
+)
 
 
 def measure(work: Work, seed: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -51,18 +56,37 @@ def measure(work: Work, seed: int, options: argparse.Namespace) -> dict[str, dic
         languages = {"source": several, "target": several}
         work.run(TRAIN.format(texts=texts, out=out, steps=steps, **languages, **shared), made=f"{out}-fr-de.json")
         found[f"one model, {name}"] = evaluate(work, out, every, f"{out}-{{}}-{{}}.json", options.data)
+        if learned == PIVOT:
+            found["the same model, by way of English"] = by_way_of_english(work, out, options.data)
     return found
 
 
 def evaluate(work: Work, model: str, pairs: list[tuple[str, str]], file: str, data: Path) -> dict[str, Any]:
     """The scores of a model by direction."""
-    scores = {}
-    for source, target in pairs:
-        out = file.format(source, target)
-        work.run(EVALUATE.format(model=model, data=data, source=source, target=target, out=out), made=out)
-        found = json.loads((work.folder / out).read_text(encoding="utf-8"))["scores"]
-        scores[f"{source}-{target}"] = {name: found[name] for name in ("bleu", "chrf")}
-    return scores
+    return {
+        f"{source}-{target}": score(
+            work, model, f"{data}/test_2016_flickr", source, target, file.format(source, target)
+        )
+        for source, target in pairs
+    }
+
+
+def by_way_of_english(work: Work, model: str, data: Path) -> dict[str, Any]:
+    """The scores of a model that translates what it wrote in English, between the other languages."""
+    found = {}
+    for source, target in (("de", "fr"), ("fr", "de")):
+        english, out = f"{model}-{source}-in-english", f"{model}-{source}-en-{target}.json"
+        work.run(INTO_ENGLISH.format(model=model, data=data, source=source, out=english), made=f"{english}.00001")
+        text = f"{english}.00001,{data}/test_2016_flickr.{target}"
+        found[f"{source}-{target}"] = score(work, model, text, "en", target, out)
+    return found
+
+
+def score(work: Work, model: str, text: str, source: str, target: str, out: str) -> dict[str, float]:
+    """The scores of a model on a text."""
+    work.run(EVALUATE.format(model=model, text=text, source=source, target=target, out=out), made=out)
+    found = json.loads((work.folder / out).read_text(encoding="utf-8"))["scores"]
+    return {name: found[name] for name in ("bleu", "chrf")}
 
 
 def main() -> None:
@@ -91,7 +115,7 @@ def main() -> None:
     data = str(options.data)
     content = {
         "commands": [
-            "python benchmarks/directions.py MULTI30K WORK  # runs:",
+            " ".join(["python benchmarks/directions.py MULTI30K WORK", *sys.argv[3:], " # runs:"]),
             *(command.replace(data, "MULTI30K") for command in dict.fromkeys(work.commands)),
         ],
         "settings": {name: value for name, value in vars(options).items() if name not in ("data", "work")},
