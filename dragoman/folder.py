@@ -24,6 +24,7 @@ from dragoman.config import (
 )
 from dragoman.runtime.console import command
 from dragoman.runtime.files import checksum, read_json, refuse_to_overwrite
+from dragoman.text.languages import directions
 from dragoman.text.subwords import VOCABULARY_FILES, Vocabulary
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE, CURVES_FILE = "config.json", "model.safetensors", "README.md", "curves.svg"
@@ -48,6 +49,7 @@ TEXT_FACT = "training_text_sha256"
 IMPORTED_FACT = "imported_from"  # the folder of another toolkit's model
 LONGEST_FACT = "longest_training_side"  # subwords of the longest training sentence, `</s>` included
 _LONGEST_UNKNOWN = 128  # few sentences are longer
+PAIRS_FACT = "trained_directions"  # such as "en>de de>en", of a model of several directions
 RUN_FACT = "whole_run"  # what its training run took as a whole, with the next three
 SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
 OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
@@ -78,6 +80,12 @@ class Direction:
     def languages(self) -> list[str]:
         """The codes of both sides, each once."""
         return [*dict.fromkeys(f"{self.source},{self.target}".split(","))]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The directions that the model was trained in, or all, if it is not known which."""
+        every, known = directions(self.source, self.target), str(self.facts.get(PAIRS_FACT)).split()
+        return [pair for pair in every if ">".join(pair) in known] or every
 
     @property
     def longest(self) -> int:

@@ -26,6 +26,7 @@ from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.folder import (
     LONGEST_FACT,
+    PAIRS_FACT,
     REPORT_FILE,
     RUN_FILE,
     TEXT_FACT,
@@ -41,7 +42,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import Report, command, say
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import write_atomically
-from dragoman.text.corpus import Pair, read_pairs
+from dragoman.text.corpus import Pair, locate_all, read_pairs
 from dragoman.text.preprocess import PreparedText, locate_texts, prepare_text
 from dragoman.training.distributed import Processes, process_group
 from dragoman.training.dry_run import dry_run
@@ -186,6 +187,10 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
         longest = max(longest, parent.direction.longest)
         facts["fine_tuned_from"] = {"folder": Path(config.from_).resolve().name, **parent.direction.facts}
     facts[LONGEST_FACT] = longest
+    if "," in config.source + config.target:
+        seen = [corpus.languages for corpus in locate_all(config.train, config.source, config.target)]
+        seen += parent.direction.pairs if parent else []
+        facts[PAIRS_FACT] = " ".join(dict.fromkeys(map(">".join, seen)))
     return ModelFolder(model, text.vocabulary, Direction(config.source, config.target, facts))
 
 

@@ -18,13 +18,12 @@ from dragoman.inspection.run_page import render_runs
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.runtime.files import prepare_reports, write_atomically, write_json
 from dragoman.text.corpus import locate_all, read_pairs
-from dragoman.text.languages import directions
 
 
 def evaluate(config: EvaluateConfig) -> int:
     """Translate a test text and print its scores, for each direction of the model; returns the exit code."""
     translator, found = load(config, config.folder), []
-    pairs = directions(translator.direction.source, translator.direction.target)
+    pairs = translator.direction.pairs
     one = len(pairs) == 1
     require(one or not (config.json or config.markdown), "--json and --markdown need --source and --target")
     for source, target in pairs:

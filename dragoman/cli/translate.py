@@ -113,7 +113,12 @@ def read_card(path: Path) -> dict[str, Any]:
 def load(config: TranslatorConfig, folder: str) -> Translator:
     """The translator that a verb's options ask for."""
     options = (config.device, config.engine, config.precision, config.workers, config.ensemble)
-    return Translator.load(folder, *options).toward(config.source, config.target)
+    translator = Translator.load(folder, *options)
+    chosen = translator.toward(config.source, config.target)
+    if not set(chosen.direction.pairs) <= set(translator.direction.pairs):
+        source, target = chosen.direction.source, chosen.direction.target
+        say(f"warning: {folder}: never saw pairs of {source} and {target}; translate by way of a third language")
+    return chosen
 
 
 def require_one(translator: Translator, *sides: Literal["source", "target"]) -> None:

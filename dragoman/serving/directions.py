@@ -8,7 +8,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from dragoman.config import DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.serving.batching import Batcher
-from dragoman.text.languages import base_code, directions, english_name
+from dragoman.text.languages import base_code, english_name
 
 AUTO = "auto"
 _TELLING = 2000  # characters that the language is told by
@@ -26,7 +26,7 @@ class Directions:
         self.routes: dict[tuple[str, str], list[Batcher]] = {}
         """For each pair of languages the translators to follow each other."""
         for translator in translators:
-            for pair in directions(translator.direction.source, translator.direction.target):
+            for pair in translator.direction.pairs:
                 if pair in self.routes:
                     raise DragomanError(f"two models translate from {pair[0]} to {pair[1]}: name one of them")
                 self.routes[pair] = [Batcher(translator.toward(*pair), config, cached_lines)]

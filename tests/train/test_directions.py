@@ -11,6 +11,7 @@ import ctranslate2
 import pytest
 import sentencepiece
 
+from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
 from dragoman.config import SearchConfig
 from dragoman.inference.translator import Translator
@@ -137,6 +138,19 @@ def test_a_server_offers_each_direction(model: Path) -> None:
     found = Directions([Translator.load(model)], SearchConfig(), pivot=False, cached_lines=0)
     assert set(found.routes) == set(PAIRS)
     assert found.routes["en", "up"][0].translator.translate([LINE])[0].text == LINE.upper()
+
+
+def test_directions_without_pairs_go_by_way_of_another_language(model: Path, text: Path, tmp_path: Path) -> None:
+    whole = ModelFolder.load(model)
+    assert whole.direction.pairs == PAIRS
+    whole.with_facts({"trained_directions": "en>ne ne>en en>up up>en"}).save(tmp_path / "some")
+    found = Directions([Translator.load(tmp_path / "some")], SearchConfig(), pivot=True, cached_lines=0)
+    assert {pair for pair, route in found.routes.items() if len(route) == 2} == {("ne", "up"), ("up", "ne")}
+    for target, warned in (("en", False), ("up", True)):
+        said = run("translate", tmp_path / "some", "--source", "ne", "--target", target, stdin=b"a\n")
+        assert ("never saw pairs of ne and up" in said.err) == warned
+    scored = run("evaluate", tmp_path / "some", "--test", text / "valid").out
+    assert re.findall(r"^(\w+) → (\w+)$", scored, re.M) == [pair for pair in PAIRS if "en" in pair]
 
 
 @pytest.mark.slow
