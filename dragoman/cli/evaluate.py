@@ -21,9 +21,11 @@ from dragoman.text.corpus import locate_all, read_pairs
 
 
 def evaluate(config: EvaluateConfig) -> int:
-    """Translate a test text and print its scores, for each direction of the model; returns the exit code."""
+    """Translate a test text and print its scores, for each direction that both have; returns the exit code."""
     translator, found = load(config, config.folder), []
-    pairs = translator.direction.pairs
+    whole = translator.direction
+    there = [*dict.fromkeys(corpus.languages for corpus in locate_all(config.test, whole.source, whole.target))]
+    pairs = [pair for pair in whole.pairs if pair in there] or there
     one = len(pairs) == 1
     require(one or not (config.json or config.markdown), "--json and --markdown need --source and --target")
     for source, target in pairs:

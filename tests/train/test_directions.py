@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -151,6 +152,10 @@ def test_directions_without_pairs_go_by_way_of_another_language(model: Path, tex
         assert ("never saw pairs of ne and up" in said.err) == warned
     scored = run("evaluate", tmp_path / "some", "--test", text / "valid").out
     assert re.findall(r"^(\w+) → (\w+)$", scored, re.M) == [pair for pair in PAIRS if "en" in pair]
+    for language in ("ne", "up"):
+        shutil.copy(text / f"valid.{language}", tmp_path)
+    scored = run("evaluate", tmp_path / "some", "--test", tmp_path / "valid").out
+    assert re.findall(r"^(\w+) → (\w+)$", scored, re.M) == [("ne", "up"), ("up", "ne")]
 
 
 @pytest.mark.slow
