@@ -66,3 +66,19 @@ def directions_table(record: Record) -> str:
         rows.append([kind, *scores, f"{fmean(all_runs):.1f}" if all(scores) else ""])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"Preset {settings['preset']}, batches of {settings['batch_tokens']:,} tokens. {record['note']}\n\n{table}"
+
+
+def is_shapes(record: Record) -> bool:
+    """Whether a results file has the scores and speeds of several shapes of a model."""
+    return "shapes" in record
+
+
+def shapes_table(record: Record) -> str:
+    """Return scores and speed by shape; the first one is what the others are compared with."""
+    first, *_ = record["result"].values()
+    rows = ["| layers, encoder+decoder | BLEU | chrF2 | sentences/s | times |", "|---|---:|---:|---:|---:|"]
+    for shape, found in record["result"].items():
+        scores, speed = found["scores"], found["sentences_per_second"]
+        times = speed / first["sentences_per_second"]
+        rows.append(f"| {shape} | {mean(scores, 'bleu', 1)} | {mean(scores, 'chrf', 1)} | {speed:.0f} | {times:.2f} |")
+    return "\n".join(rows)

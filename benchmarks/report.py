@@ -15,7 +15,14 @@ from ablation import ablation_table, is_ablation
 from exports_report import exports_tables, is_exports
 from growth_report import growth_tables, is_growth, is_processors, processors_table
 from headline import into_readme
-from quality_report import directions_table, is_by_direction, is_time_to_quality, quality_tables
+from quality_report import (
+    directions_table,
+    is_by_direction,
+    is_shapes,
+    is_time_to_quality,
+    quality_tables,
+    shapes_table,
+)
 from recipe_report import USUAL_SIGNATURES, is_recipe, recipe_table
 from serving_report import comparison, is_serving, serving_tables
 from speed_report import is_comparison, tables
@@ -58,6 +65,7 @@ TITLES = {
     "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
     "directions": "One model of several directions and a model for each: Multi30k",
     "ensembles": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
+    "shapes": "Layers of encoder and decoder: Multi30k English–German, preset small, 1,000 steps",
     "placeholders": "Placeholders",
     "glossary": "A glossary",
     "alignments-en-de": "Word alignments from cross-attention, English–German",
@@ -76,6 +84,7 @@ TITLES = {
 TABLES = (
     (is_time_to_quality, quality_tables),
     (is_by_direction, directions_table),
+    (is_shapes, shapes_table),
     (is_ablation, ablation_table),
     (is_recipe, recipe_table),
     (is_exports, exports_tables),

@@ -28,6 +28,10 @@ def evaluate(config: EvaluateConfig) -> int:
     pairs = [pair for pair in whole.pairs if pair in there] or there
     one = len(pairs) == 1
     require(one or not (config.json or config.markdown), "--json and --markdown need --source and --target")
+    run = Path(config.folder, RUN_FILE)
+    settings = read_yaml(run) if run.exists() else {}
+    for text in {*config.test} & {*settings.get("train", ()), *settings.get("valid", ())}:
+        say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
     for source, target in pairs:
         if not one:
             print(f"{source} → {target}")
@@ -46,10 +50,6 @@ def _evaluate(config: EvaluateConfig, translator: Translator) -> dict[str, Any]:
     pairs, name = list(read_pairs(config.test, direction.source, direction.target)), ", ".join(config.test)
     if not pairs:
         raise DragomanError(f"{name}: empty; there is nothing to evaluate")
-    run = Path(config.folder, RUN_FILE)
-    settings = read_yaml(run) if run.exists() else {}
-    for text in {*config.test} & {*settings.get("train", ()), *settings.get("valid", ())}:
-        say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
     with naming(name):
         progress = line_counter(NowAndThen(say), 0, len(pairs))
         found = translator.translate([source for source, _ in pairs], config, progress)
