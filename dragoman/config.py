@@ -319,7 +319,7 @@ class TrainConfig(Settings):
     """Test text; only used to leave its pairs out of training."""
     from_: str = ""
     """Fine-tune this model folder, with its shape and subwords."""
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
+    preset: Literal["auto", "tiny", "small", "fast", "base", "big"] = "auto"
     """Starting values for the settings below. auto: tiny below 10,000 pairs, base from 1,000,000 on an NVIDIA GPU, else
     small; resuming and fine-tuning keep it."""
     max_minutes: Annotated[float, Between(0, 10**9)] = 0.0
@@ -394,11 +394,13 @@ def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> 
 # probably because a rare subword keeps much of its initial noise.
 _SHORT_RUN = {"model.init_gain": 0.5, "optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
 
+_SMALL = {"model.embedding_gain": 0.3, "optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400} | _SHORT_RUN
+_SMALL |= _shape(3, 256, 1024, 4, 0.15)
+
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": _shape(4, 128, 256, 4, 0.3) | _SHORT_RUN | {"optimizer.peak_lr": 4e-3, "optimizer.warmup_steps": 1000},
-    "small": _shape(3, 256, 1024, 4, 0.15)
-    | _SHORT_RUN
-    | {"model.embedding_gain": 0.3, "optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400},
+    "small": _SMALL,
+    "fast": _SMALL | {"model.num_decoder_layers": 1},
     "base": _shape(6, 512, 2048, 8, 0.1) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
     "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
 }

@@ -112,7 +112,7 @@ def test_presets_are_the_models_of_their_papers() -> None:
     big, tiny = model_preset("big"), model_preset("tiny")
     assert (big.num_encoder_layers, big.d_model, big.d_ff, big.num_heads, big.dropout) == (6, 1024, 4096, 16, 0.3)
     assert (tiny.num_encoder_layers, tiny.d_model, tiny.d_ff, tiny.num_heads, tiny.dropout) == (4, 128, 256, 4, 0.3)
-    with pytest.raises(ConfigError, match="tiny, small, base, big"):
+    with pytest.raises(ConfigError, match="tiny, small, fast, base, big"):
         model_preset("huge")
 
 

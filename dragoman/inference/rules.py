@@ -93,15 +93,12 @@ class Begin:
             rest = self.beginnings[sentences[row // width]][sum(len(self.written[i]) for i in ids) :]
             if rest:
                 if rest not in fitting:
-                    fitting[rest] = [i for i, text in enumerate(self.written) if text and _fits(text, rest)]
+                    pieces = [(i, text) for i, text in enumerate(self.written) if text]
+                    fitting[rest] = [i for i, text in pieces if text.startswith(rest) or rest.startswith(text)]
                 kept = logits[row, fitting[rest]]
                 logits[row] = -float("inf")
                 logits[row, fitting[rest]] = kept
         return logits
-
-
-def _fits(text: str, rest: str) -> bool:
-    return text.startswith(rest) or rest.startswith(text)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Whole texts from translated lines: line breaks and indentation stay, and two translations can follow each other."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -81,7 +81,8 @@ def _follow(first: Answer, second: Answer) -> Answer:
     """The answer of the second translation, which took the first one's text, as an answer to the text before both."""
     alignment = None
     if first.alignment and second.alignment and first.alignment.target == second.alignment.source:
-        links = sorted(_through(first.alignment, second.alignment), key=lambda link: link[::-1])
+        links = [(s, t) for between, t in second.alignment.links for s, m in first.alignment.links if m == between]
+        links.sort(key=lambda link: link[::-1])
         alignment = Alignment(links, first.alignment.source, second.alignment.target)
     return replace(
         second,
@@ -90,8 +91,3 @@ def _follow(first: Answer, second: Answer) -> Answer:
         lost=[*first.lost, *second.lost],
         alignment=alignment,
     )
-
-
-def _through(first: Alignment, second: Alignment) -> Iterator[tuple[int, int]]:
-    for between, target in second.links:
-        yield from ((source, target) for source, place in first.links if place == between)

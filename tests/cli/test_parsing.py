@@ -120,7 +120,7 @@ def test_a_wrong_word_is_named(name: str, words: list[str], said: str) -> None:
     ("content", "said"),
     [
         ("max_stepz: 3\n", "unknown setting max_stepz (did you mean max_steps?)"),
-        ("preset: huge\n", "preset must be one of auto, tiny, small, base, big, not 'huge'"),
+        ("preset: huge\n", "preset must be one of auto, tiny, small, fast, base, big, not 'huge'"),
         ("seed: {a: 1}\n", "seed must be a whole number"),
         ("source: no\n", "source must be text, not False"),
         ("valid: text\n", "valid must be a list, such as [a, b], not 'text'"),
