@@ -24,8 +24,7 @@ SHAPES = {
     "3+3": "",
     "3+1": LAYERS.format(3, 1),
     "4+1": LAYERS.format(4, 1),
-    "6+1": LAYERS.format(6, 1),
-    "6+1, pre-norm": f"{LAYERS.format(6, 1)} --model.norm pre",
+    "6+1-pre-norm": f"{LAYERS.format(6, 1)} --model.norm pre",
 }
 TRAIN = (
     "train --source en --target de --train data/train --valid data/val --out {out} --preset small --max-steps {steps} "
@@ -50,14 +49,14 @@ def main() -> None:
     for shape in options.shapes:
         scores = {}
         for seed in options.seeds:
-            out = f"{shape}-{seed}".replace(", ", "-")
+            out = f"{shape}-{seed}"
             words = TRAIN.format(out=out, steps=options.steps, seed=seed, shape=SHAPES[shape])
             work.run(words, made=f"{out}.json")
             work.run(EVALUATE.format(out=out), made=f"{out}.json")
             found = json.loads((work.folder / f"{out}.json").read_text(encoding="utf-8"))
             scores[str(seed)] = {name: found["scores"][name] for name in ("bleu", "chrf")}
         result[shape] = {"scores": scores}
-    models = {f"{shape}-{options.seeds[0]}".replace(", ", "-"): shape for shape in options.shapes}
+    models = {f"{shape}-{options.seeds[0]}": shape for shape in options.shapes}
     for model, speed in sentences_per_second(work, list(models)).items():
         result[models[model]]["sentences_per_second"] = speed
     commands = [" ".join(["python benchmarks/shapes.py MULTI30K WORK", *sys.argv[3:], " # runs:"])]
