@@ -20,6 +20,7 @@ from dragoman.folder import (
     CHANGES_FACT,
     CHECKPOINTS,
     LONGEST_FACT,
+    PAIRS_FACT,
     RUN_FACT,
     SETTINGS_FACT,
     VALID_FACT,
@@ -309,8 +310,10 @@ class Trainer:
             self.stepper.restore(state["optimizer"])
             self.stepper.average.restore(state["average"])
             before, now = with_plain_keys(state["facts"]), self.folder.direction.facts
-            # Of a fine-tuned model the longest sentence may be in the parent's text.
+            # Of a fine-tuned model the longest sentence may be in the parent's text, and so may directions.
             now = now | {LONGEST_FACT: max(before[LONGEST_FACT], now[LONGEST_FACT])}
+            if PAIRS_FACT in now:
+                now[PAIRS_FACT] = " ".join(dict.fromkeys(f"{before.get(PAIRS_FACT, '')} {now[PAIRS_FACT]}".split()))
             self.folder = self.folder.with_facts(before | now)
             self._kept_scores = state["kept_scores"]
             self.validator.observations = [

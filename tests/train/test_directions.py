@@ -158,6 +158,17 @@ def test_directions_without_pairs_go_by_way_of_another_language(model: Path, tex
     assert re.findall(r"^(\w+) → (\w+)$", scored, re.M) == [("ne", "up"), ("up", "ne")]
 
 
+def test_fine_tuning_adds_directions_also_when_it_is_resumed(model: Path, text: Path, tmp_path: Path) -> None:
+    ModelFolder.load(model).with_facts({"trained_directions": "en>ne ne>en"}).save(tmp_path / "some")
+    for language in ("en", "up"):
+        shutil.copy(text / f"train.{language}", tmp_path)
+    words = ["train", *LANGUAGES, "--train", tmp_path / "train", "--valid", text / "valid", "--from", tmp_path / "some"]
+    words += ["--out", tmp_path / "more", "--clean.overlap", "false", "--device", "cpu", "--max-steps"]
+    for steps in (1, 2):
+        assert run(*words, steps).code == 0
+        assert ModelFolder.load(tmp_path / "more").direction.pairs == [pair for pair in PAIRS if "en" in pair]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["ctranslate2", "onnx", "huggingface"])
 def test_exports_take_the_tag(model: Path, tmp_path: Path, library: str) -> None:
