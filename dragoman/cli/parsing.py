@@ -291,5 +291,5 @@ def _refuse_without_effect(starting: Mapping[str, Any], given: Mapping[str, Any]
     for word in words:
         flag = word.partition("=")[0].replace("_", "-")
         require(flag != unused, f"{flag} has no effect on the schedule {schedule}: choose {used}, or another schedule")
-        is_overridden = flag in ("--preset", "--from") and starting.keys() <= given.keys()
+        is_overridden = flag in ("--preset", "--from") and bool(starting) and starting.keys() <= given.keys()
         require(not is_overridden, f"{flag} has no effect, because the settings it chooses are all given")

@@ -101,9 +101,9 @@ def align(weights: Array, source_words: Sequence[int], target_words: Sequence[in
         target_words: word of each target subword (T), NO_WORD for `</s>`.
     """
     sources, targets = ([word for word in words if word != NO_WORD] for words in (source_words, target_words))
-    if not sources:
+    if not sources or not targets:
         return []
-    totals = np.zeros((max(targets, default=NO_WORD) + 1, max(sources) + 1))
+    totals = np.zeros((max(targets) + 1, max(sources) + 1))
     mean = np.asarray(weights).mean(axis=0)[: len(targets), : len(sources)]  # (T, S)
     np.add.at(totals, np.ix_(targets, sources), mean)
     return [(int(source), target) for target, source in enumerate(totals.argmax(axis=1))]

@@ -104,6 +104,7 @@ def test_words_that_yaml_would_change_stay_text() -> None:
         ("train", ["--out", "--restart"], "--out needs a value"),
         ("train", [*TEXT, "--model.norm", "both"], "model.norm must be one of post, pre, not 'both'"),
         ("train", [*TEXT, "--model", "3"], "unknown option --model"),
+        ("train", [*TEXT, "--preset", "smal"], "preset must be one of auto, tiny, small, fast, base, big, not 'smal'"),
         ("train", [*TEXT, "--config", "nowhere.yaml"], "nowhere.yaml: No such file"),
         ("train", [], "required: --source, --target, --train, --out (usage: dragoman train"),
         ("evaluate", ["--test", "text", "m"], "required: folder (usage: dragoman evaluate folder --test TEST …"),

@@ -34,6 +34,7 @@ def test_links_are_read_at_the_prediction_summed_over_the_source_and_averaged_ov
 def test_nothing_aligns_with_an_empty_sentence() -> None:
     assert align(torch.ones(1, 2, 1), [NO_WORD], [0, NO_WORD]) == []
     assert align(torch.ones(1, 1, 2) / 2, [0, NO_WORD], [NO_WORD]) == []
+    assert align(torch.ones(1, 0), [0, NO_WORD], [NO_WORD]) == []  # what CTranslate2 gives for no subword
 
 
 def test_padding_right_of_the_sentence_is_never_read() -> None:
