@@ -58,7 +58,7 @@ def prepare(folder: str, pairs: int, answer: multiprocessing.Queue[dict[str, flo
             "seconds": round(seconds, 1),
             "pairs_per_second": round(pairs / seconds),
             "peak_resident_gib": round(peak, 2),
-            "disk_gib": round(sum(path.stat().st_size for path in Path(folder, "out/data").iterdir()) / 2**30, 2),
+            "disk_gib": round(sum(path.stat().st_size for path in Path(folder, "out/data").rglob("*")) / 2**30, 2),
         }
     )
 

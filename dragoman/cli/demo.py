@@ -23,10 +23,14 @@ def demo(config: DemoConfig) -> int:
     phrasebook, model = Path(config.out, "phrasebook"), Path(config.out, "en-fr")
     if not (phrasebook / "everyday.fr").is_file():  # the last file to be written
         write_phrasebook(phrasebook)
-    outcome = run_training(demo_training(phrasebook, model))
+    training = demo_training(phrasebook, model)
+    outcome = run_training(training)
     if outcome.reason == "interrupted":
         say(f"stopped after step {outcome.progress.step:,}; the same command resumes the run")
         return 128 + outcome.signal
+    if outcome.progress.step < training.max_steps:
+        steps = f"{outcome.progress.step:,} of {training.max_steps:,} steps"
+        say(f"the time was enough for {steps}; a faster machine, or an idle one, translates better")
     translator = Translator.load(model, "auto")
     for part, what in _PARTS.items():
         pairs = list(read_pairs([str(phrasebook / part)], "en", "fr"))
