@@ -12,19 +12,28 @@ from quality_report import mean
 
 from dragoman.evaluation.scores import METRICS
 
+Row = tuple[str, str, str, str]
+"""What was measured, the processor, Dragoman's figure, and the others'."""
 RESULTS = Path(__file__).parent / "results"
 FIGURES = ("<!-- figures -->\n", "<!-- end of figures -->\n")
 SCORES = ("<!-- scores -->\n", "<!-- end of scores -->\n")
 _OURS = "dragoman"
+_TRAINED = ("small", "base")
 _CALLED = {"marian": "MarianMTModel", "nn.Transformer": "nn.Transformer", "joeynmt": "JoeyNMT"}
 _CALLED |= {"annotated": "The Annotated Transformer"}
 
 
 def headline(results: Path = RESULTS) -> str:
     """Return a Markdown table: training, translating, and the minutes of equally long runs."""
-    rows = [*_training(_read(results, "speed-training")), *_translating(_read(results, "speed-decoding"))]
-    rows.append(_minutes(_read(results, "time-to-quality")))
-    return "| | Dragoman | comparison |\n|---|---:|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    rows = [
+        *_training(_read(results, "speed-training"), "AMX"),
+        *_training(_read(results, "speed-training-avx512"), "AVX-512"),
+        *_translating(_read(results, "speed-decoding-avx512"), "AVX-512"),
+        *_translating(_read(results, "speed-decoding"), "AVX2"),
+        _minutes(_read(results, "time-to-quality"), "AVX-512"),
+    ]
+    head = "| | processor | Dragoman | comparison |\n|---|---|---:|---|\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def scores(results: Path = RESULTS) -> str:
@@ -56,8 +65,10 @@ def _read(results: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _training(result: dict[str, Any], processor: str) -> Iterator[Row]:
     for size, precisions in result.items():
+        if size not in _TRAINED:
+            continue
         measured = {
             (name, precision): row["median"]
             for precision, found in precisions.items()
@@ -68,13 +79,14 @@ def _training(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         name, precision = max(others, key=others.__getitem__)
         yield (
             f"training `{size}` with 8,000 subwords in bf16: target tokens per second",
+            processor,
             f"{own:,.0f}",
             f"{own / others[name, precision]:.1f} times the speed of {_CALLED[name]} in {precision}, the fastest of "
             f"{len({peer for peer, _ in others})} others",
         )
 
 
-def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _translating(result: dict[str, Any], processor: str) -> Iterator[Row]:
     measured = result["beam 4, in batches"]
     own = measured[f"{_OURS} int8"]["median"]
     best = {
@@ -83,6 +95,7 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     }
     yield (
         "translating with a beam of 4: sentences per second",
+        processor,
         f"{own:,.0f}",
         f"{own / best['marian'][0]:.1f} times the speed of transformers' `generate` in {best['marian'][1]}, "
         f"{own / best['ctranslate2 int8'][0]:.2f} times that of CTranslate2 by itself",
@@ -95,12 +108,13 @@ def _translating(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     }
     yield (
         "translating one by one with a beam of 4: milliseconds per sentence",
+        processor,
         f"{measured[f'{_OURS} int8']['median']:.1f}",
         "{:.1f} with transformers' `generate` in {}, ".format(*best["marian"])
         + "{:.1f} with CTranslate2 by itself".format(*best["ctranslate2 int8"]),
     )
 
 
-def _minutes(result: dict[str, Any]) -> tuple[str, str, str]:
+def _minutes(result: dict[str, Any], processor: str) -> Row:
     own, other = (f"{mean(runs, 'minutes', 1)} ({mean(runs, 'bleu', 1)} BLEU)" for runs in result["toolkits"].values())
-    return f"minutes from raw text to the end of {result['steps']:,} steps", own, f"MarianMTModel {other}"
+    return f"minutes from raw text to the end of {result['steps']:,} steps", processor, own, f"MarianMTModel {other}"

@@ -49,8 +49,10 @@ Replace words in capitals by your own paths:
 """
 TITLES = {
     "speed-training": "Training speed of Dragoman and other toolkits",
+    "speed-training-avx512": "Training speed with AVX-512 bf16",
     "gpu-training": "Training speed on one GPU",
     "speed-decoding": "Translation speed of Dragoman and other toolkits",
+    "speed-decoding-avx512": "Translation speed with AVX-512 VNNI",
     "time-to-quality": "Time and quality of equally long runs, from raw text",
     "ablation": "Settings for small texts: Multi30k English–German, validation text",
     "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
