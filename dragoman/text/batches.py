@@ -74,14 +74,15 @@ def plan_epoch(
     """Divide one pass over a text, of lengths (N,), into batches of indices in random order; each index is in one.
 
     The budget batch_tokens is sentences × longest side; a longer sentence is a batch by itself. With times, (N,), an
-    index is in so many batches: 2.3 is 2, or by chance 3. The same arguments give the same plan, so that a run can
-    resume at any (epoch, batch).
+    index is in so many batches: 2.3 is 2, or by chance 3; no pass is empty. The same arguments give the same plan, so
+    that a run can resume at any (epoch, batch).
     """
     generator = np.random.default_rng((seed, epoch))
     if times is None:
         shuffled = generator.permutation(len(source_lengths))
     else:
         counts = np.floor(times + generator.random(len(times))).astype(np.int64)
+        counts[times.argmax()] += not counts.any()
         shuffled = generator.permutation(np.repeat(np.arange(len(times)), counts))
     source, target = padded_lengths(source_lengths[shuffled]), padded_lengths(target_lengths[shuffled])
     # A stable sort of shuffled sentences: neighbours are alike in length, but other ones in every epoch.

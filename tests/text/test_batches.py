@@ -165,3 +165,5 @@ def test_a_pair_is_in_as_many_batches_as_it_is_to_be_read() -> None:
     assert [set(own.tolist()) for own in counts] == [{0, 1}, {1}, {2, 3}]
     assert counts.mean(axis=1) == pytest.approx([0.5, 1.0, 2.3], abs=0.06)
     assert counts[0].tolist() != np.bincount(plans[2], minlength=3000)[:1000].tolist()  # another half
+    rare = plan_epoch(source[:3], target[:3], 1000, 7, 1, np.array([1e-9, 2e-9, 1e-9]))
+    assert [batch.tolist() for batch in rare] == [[1]]  # no pass is empty
