@@ -29,6 +29,7 @@ TRAIN = (
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
 AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag="
 ROUNDS = 5
+_TOLD = ("steps", "student_steps")
 
 
 def score(work: Work, model: str, out: str, *more: str) -> float:
@@ -80,7 +81,8 @@ def main() -> None:
             result[f"BLEU, preset tiny, {name}"] = score(work, name, name)
         for model, speed in sentences_per_second(work, [first, "taught"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
-    commands = ["python benchmarks/ensembles.py MULTI30K WORK  # runs:", *dict.fromkeys(work.commands)]
+    given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items() if name in _TOLD)
+    commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
     RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
