@@ -24,7 +24,7 @@ SHAPES = {
     "3+3": "",
     "3+1": LAYERS.format(3, 1),
     "4+1": LAYERS.format(4, 1),
-    "6+1-pre-norm": f"{LAYERS.format(6, 1)} --model.norm pre",
+    "6+1-pre-norm": f"{LAYERS.format(6, 1)} --model.norm pre --model.init-gain 1",
 }
 TRAIN = (
     "train --source en --target de --train data/train --valid data/val --out {out} --preset small --max-steps {steps} "
