@@ -25,7 +25,7 @@ from quality_report import (
 )
 from recipe_report import USUAL_SIGNATURES, is_recipe, recipe_table
 from serving_report import comparison, is_serving, serving_tables
-from speed_report import is_comparison, tables
+from speed_report import is_comparison, is_operations, operations_table, tables
 
 from dragoman.evaluation.scores import METRICS
 
@@ -51,6 +51,7 @@ TITLES = {
     "speed-training": "Training speed of Dragoman and other toolkits",
     "speed-training-avx512": "Training speed with AVX-512 bf16",
     "gpu-training": "Training speed on one GPU",
+    "operations": "Where the time of a training step goes",
     "speed-decoding": "Translation speed of Dragoman and other toolkits",
     "speed-decoding-avx512": "Translation speed with AVX-512 VNNI",
     "time-to-quality": "Time and quality of equally long runs, from raw text",
@@ -93,6 +94,7 @@ TABLES = (
     (is_growth, growth_tables),
     (is_processors, processors_table),
     (is_serving, serving_tables),
+    (is_operations, operations_table),
     (is_comparison, tables),
 )
 USUAL_MACHINE, USUAL_SOFTWARE = "2 cores of Intel Xeon with AMX", "24 GiB, Python 3.11.7, torch 2.13.0+cpu"

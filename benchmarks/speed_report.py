@@ -66,6 +66,18 @@ def _training(result: Record, settings: Record) -> Iterable[str]:
             )
 
 
+def is_operations(record: Record) -> bool:
+    """Whether a results file says where a step's time goes."""
+    return "share of time" in record["result"]
+
+
+def operations_table(record: Record) -> str:
+    """Return a row for each kind of operation, and a column for each size and precision."""
+    shares = record["result"]["share of time"]
+    kinds = next(iter(shares.values()))
+    return _table(("", *shares), [(kind, *(f"{one[kind]:.1f}%" for one in shares.values())) for kind in kinds])
+
+
 def _called(name: str) -> str:
     """Return the name of a toolkit; MarianMTModel is not the toolkit Marian."""
     return name.replace("marian", "transformers' MarianMTModel")

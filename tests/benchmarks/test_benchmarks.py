@@ -25,6 +25,7 @@ from tests.training.small_runs import configure, random_batch, share
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import gpu
+import operations
 import speed
 from peers import batches, convert, decoding_contest, sessions, training_contest
 from peers.annotated import AnnotatedTransformer, smoothed_divergence
@@ -101,6 +102,13 @@ def test_operations_are_counted_as_pytorch_counts_them() -> None:
     assert step_flops(SHAPE, [arrays, arrays]) == 2 * counter.get_total_flops()
     padded = batches.Arrays(*(np.pad(x, ((0, 2), (0, 3)), constant_values=PAD) for x in vars(arrays).values()))
     assert step_flops(SHAPE, [padded]) == step_flops(SHAPE, [arrays]), "padding does not count"
+
+
+def test_every_kind_of_operation_takes_some_of_a_step() -> None:
+    kinds = operations.shares("tiny", bf16=False, steps=1)
+    assert sum(kinds.values()) == pytest.approx(100)
+    assert all(kinds.values())  # no name of an operation is out of date
+    assert operations.kind_of("aten::_log_softmax") == "softmax and loss" != operations.kind_of("aten::clone")
 
 
 def test_the_annotated_transformer_is_the_same_function() -> None:
