@@ -283,7 +283,10 @@ def refuse_folder_for_run(config: TrainConfig) -> None:
     folder, names = Path(config.out), {*RUN_FOLDERS, *RUN_FILES}
     if not config.valid:
         names |= {f"{HELD_OUT}.{language}" for language in (config.source, config.target)}
-    refuse_to_overwrite(folder, names if _is_of_a_run(folder) else (), names)
+    # Nobody writes every single setting.
+    every_setting = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
+    is_run = any((folder / CHECKPOINTS).glob("state-*.pt")) or every_setting <= run_settings(folder).keys()
+    refuse_to_overwrite(folder, names if is_run else (), names)
 
 
 def refuse_folder_for_average(folder: Path) -> None:
@@ -293,12 +296,6 @@ def refuse_folder_for_average(folder: Path) -> None:
         is_average = AVERAGE_FACT in read_config(folder).get("facts", {})
     written = (*MODEL_FILES, RUN_FILE, LOCK_FILE, CHECKPOINTS)
     refuse_to_overwrite(folder, MODEL_FILES if is_average else (), written)
-
-
-def _is_of_a_run(folder: Path) -> bool:
-    """Whether a folder has the state of a run, or a train.yaml with every single setting, as nobody writes it."""
-    names = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
-    return any((folder / CHECKPOINTS).glob("state-*.pt")) or names <= run_settings(folder).keys()
 
 
 def run_settings(folder: Path) -> dict[str, Any]:

@@ -6,12 +6,11 @@ from statistics import fmean
 from typing import Any
 
 from dragoman.cli.options import CompareConfig, EvaluateConfig
-from dragoman.cli.parsing import read_yaml
 from dragoman.cli.translate import line_counter, load, naming, say_lost
 from dragoman.config import DragomanError, require
 from dragoman.evaluation.report import as_table, compare_evaluations, comparison_table, describe_evaluation
 from dragoman.evaluation.scores import METRICS, all_scores, looks_raw, looks_tokenized
-from dragoman.folder import REPORT_FILE, RUN_FILE, files_of_model
+from dragoman.folder import REPORT_FILE, files_of_model, run_settings
 from dragoman.inference.translator import Translator
 from dragoman.inspection.run import Run
 from dragoman.inspection.run_page import render_runs
@@ -28,8 +27,7 @@ def evaluate(config: EvaluateConfig) -> int:
     pairs = [pair for pair in whole.pairs if pair in there] or there
     one = len(pairs) == 1
     require(one or not (config.json or config.markdown), "--json and --markdown need --source and --target")
-    run = Path(config.folder, RUN_FILE)
-    settings = read_yaml(run) if run.exists() else {}
+    settings = run_settings(Path(config.folder))
     for text in {*config.test} & {*settings.get("train", ()), *settings.get("valid", ())}:
         say(f"warning: {text}: the model was trained or chosen with this text; its scores say little about others")
     for source, target in pairs:

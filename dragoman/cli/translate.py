@@ -138,7 +138,7 @@ def say_lost(name: str, translations: Sequence[Translation], first_line: int) ->
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
     """Name the lines with characters that the training text hardly had, such as those of another script."""
-    plain = [SYMBOL.sub(" ", translator.source.mask(line)[0]) for line in lines]
+    plain = [SYMBOL.sub(" ", translator.source.read(line)[0]) for line in lines]
     for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(plain), start=first_line):
         if unknown:
             shown = " ".join(unknown[:_SHOWN]) + " …" * (len(unknown) > _SHOWN)

@@ -3,7 +3,7 @@
 Shapes: S source subwords, T target subwords, both with their `</s>`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -13,7 +13,6 @@ import numpy as np
 
 from dragoman.inference.results import Part
 from dragoman.text.languages import has_spaces
-from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel, Vocabulary
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -36,11 +35,9 @@ class Alignment:
     source: list[str]
     target: list[str]
 
-    def with_placeholders(self, placeholders: Sequence[str]) -> "Alignment":
-        """The same with placeholders in place of the symbols that stand for them."""
-        return Alignment(
-            self.links, *([restore(one, placeholders)[0] for one in side] for side in (self.source, self.target))
-        )
+    def restored(self, restore: Callable[[str], tuple[str, list[str]]]) -> "Alignment":
+        """The same with the words as people know them, by LineEncoder.restorer."""
+        return Alignment(self.links, *([restore(one)[0] for one in side] for side in (self.source, self.target)))
 
     def pharaoh(self) -> str:
         """The links in Pharaoh's format: "0-0 1-2", source before target."""

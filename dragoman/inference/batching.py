@@ -10,8 +10,6 @@ from dragoman.config import DragomanError
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.text.batches import plan_in_order
 
-_FORCED_TOKENS = 4096  # budget of one batch of given translations: pairs × longest side
-
 Result = TypeVar("Result")
 
 
@@ -47,26 +45,9 @@ def in_batches(
         elif len(batch) > 1:
             if torch := sys.modules.get("torch"):  # after the except block, which holds on to what was computed so far
                 torch.cuda.empty_cache()
-            waiting = [half for whole in (*waiting, batch) for half in _halves(whole)]
+            halves = ((whole[len(whole) // 2 :], whole[: len(whole) // 2]) for whole in (*waiting, batch))
+            waiting = [half for pair in halves for half in pair if half]
         else:
             cure = "shorten it, or take a smaller --beam (a smaller --batch-tokens has been tried)"
             raise DragomanError(f"out of memory on a line of {lengths[batch[0]]:,} subwords: {cure}")
     return [results[place] for place in range(len(lengths))]
-
-
-def _halves(batch: list[int]) -> list[list[int]]:
-    middle = -(-len(batch) // 2)
-    return [half for half in (batch[middle:], batch[:middle]) if half]
-
-
-def log_probs_in_batches(
-    score: Callable[[list[list[int]], list[list[int]]], list[float]],
-    sources: Sequence[list[int]],
-    targets: Sequence[list[int]],
-) -> list[float]:
-    """The log-probability of each target given its source, by an engine's score; ids, each ending in EOS."""
-    return in_batches(
-        lambda batch: score([sources[i] for i in batch], [targets[i] for i in batch]),
-        [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)],
-        _FORCED_TOKENS,
-    )

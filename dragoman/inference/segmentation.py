@@ -14,7 +14,7 @@ from operator import itemgetter
 import sentencex
 
 from dragoman.config import EOS, DragomanError
-from dragoman.text.placeholders import mask
+from dragoman.text.placeholders import mask, restore
 from dragoman.text.subwords import SubwordModel
 
 Count = Callable[[Sequence[str]], list[int]]
@@ -54,14 +54,30 @@ class LineEncoder:
     """Most subwords that the model takes, the end included."""
     language: str
     """Its code, for the rules by which text is split into sentences."""
-    masks: bool = False
-    """Whether placeholders become symbols, as in sources."""
+    is_source: bool = False
+    """Whether the lines are sources, in which placeholders become symbols."""
     tag: str = ""
     """What a line without a tag begins with, for a model of several target languages."""
 
-    def mask(self, line: str) -> tuple[str, list[str]]:
-        """A source line with symbols in place of its placeholders, if the model has them, and these placeholders."""
-        return mask(line) if self.masks and self.subwords.has_symbols else (line, [])
+    def read(self, line: str) -> tuple[str, list[str], bool]:
+        """A line as the model reads it, its placeholders, and whether it was in capitals that the model does not know.
+
+        In a source, symbols stand in place of placeholders, if the model has them, and characters and words in capitals
+        are spelt as the subwords know them best: a model makes anything of what it has hardly seen.
+        """
+        if not self.is_source:
+            return line, [], False
+        masked, placeholders = mask(line) if self.subwords.has_symbols else (line, [])
+        tag, text = self.subwords.split_tag(masked)
+        text = self.subwords.readable(text.strip())
+        is_in_capitals = text.isupper() and all(map(str.isupper, filter(str.isalpha, text)))
+        respelt = self.subwords.respelt(text) if is_in_capitals else text
+        return tag + respelt, placeholders, respelt != text
+
+    def restorer(self, source: str) -> Callable[[str], tuple[str, list[str]]]:
+        """What makes of a translation of this line, as the model writes it, the text for people, as restore does."""
+        _, placeholders, capitals = self.read(source)
+        return lambda text: restore(text.upper() if capitals else text, placeholders)
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
@@ -101,7 +117,7 @@ class LineEncoder:
 
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         # Hardly any training sentence begins with a tab or a no-break space: a model may make anything of one.
-        return [[*ids, EOS] for ids in self.subwords.encode([self.mask(line.strip())[0] for line in lines])]
+        return [[*ids, EOS] for ids in self.subwords.encode([self.read(line.strip())[0] for line in lines])]
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in self._encode(texts)]

@@ -23,14 +23,14 @@ import ctranslate2
 from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig, require
 from dragoman.folder import CONVERTED, MODEL_FILE, Direction, model_key, read_description, read_exported
 from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
-from dragoman.inference.batching import in_batches, log_probs_in_batches
+from dragoman.inference.batching import in_batches
 from dragoman.inference.ctranslate2 import CTranslate2Engine
 from dragoman.inference.glossary import Glossary
 from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.text.languages import has_spaces, target_tag
-from dragoman.text.placeholders import SYMBOLS, mask_target, restore
+from dragoman.text.placeholders import SYMBOLS, mask_target
 from dragoman.text.subwords import Vocabulary
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["auto", "fp32", "bf16"]
 _MOST_TERMS = 9  # of a glossary in a sentence, put in one after the other
+_FORCED_TOKENS = 4096  # budget of one batch of given translations: pairs × longest side
 _ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 
 
@@ -83,7 +84,7 @@ class Translator:
         self._weights = weights  # folder of what torch_engine loads, if that is not the engine
         # At most one, in a list that the translators of other languages share.
         self._torch_engines = [] if isinstance(engine, CTranslate2Engine) else [engine]
-        self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, masks=True)
+        self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, is_source=True)
         self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
 
     @classmethod
@@ -260,8 +261,8 @@ class Translator:
         texts = iter(self.vocabulary.target.decode([one.tokens for hypotheses in found for one in hypotheses]))
         of_lines: list[list[tuple[Segment, list[Translation]]]] = [[] for _ in lines]
         for segment, source, hypotheses in zip(segments, sources, found, strict=True):
-            _, placeholders = self.source.mask(source)
-            restored = [(one, *restore(next(texts), placeholders)) for one in hypotheses]
+            restore = self.source.restorer(source)
+            restored = [(one, *restore(next(texts))) for one in hypotheses]
             if self._glossary:
                 for _, text, lost in restored:
                     lost += [term for _, term in self._glossary.missing(source, text)]
@@ -385,14 +386,19 @@ class Translator:
 
     def masked_target(self, source: str, target: str) -> str:
         """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
-        return mask_target(target, self.source.mask(source)[1])
+        return mask_target(target, self.source.read(source)[1])
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
         numbers = range(first_line, first_line + len(pairs))
         sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
         targets = self.target.encode(list(starmap(self.masked_target, pairs)), [f"target line {n:,}" for n in numbers])
-        log_probs = log_probs_in_batches(self.engine.score, sources, targets)
+        lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+
+        def compute(batch: list[int]) -> list[float]:
+            return self.engine.score([sources[i] for i in batch], [targets[i] for i in batch])
+
+        log_probs = in_batches(compute, lengths, _FORCED_TOKENS)
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
     def align(
@@ -445,9 +451,9 @@ class Translator:
         def compute(batch: list[int]) -> list[Alignment]:
             found = engine.cross_attention([sources[i] for i in batch], [targets[i] for i in batch], layer)
             return [
-                align_sentences(
-                    weights[..., own:], sources[i][own:], targets[i], self.vocabulary, units
-                ).with_placeholders(self.source.mask(parts[i].source)[1])
+                align_sentences(weights[..., own:], sources[i][own:], targets[i], self.vocabulary, units).restored(
+                    self.source.restorer(parts[i].source)
+                )
                 for weights, i in zip(found, batch, strict=True)
             ]
 

@@ -12,13 +12,11 @@ from torch import Tensor
 
 from dragoman.config import BOS, EOS, DragomanError, SearchConfig
 from dragoman.inference.alignment import Array, align, split_into_words, unit_of
-from dragoman.inference.batching import log_probs_in_batches
 from dragoman.inference.engine import Engine
 from dragoman.inference.hypotheses import Hypothesis, length_penalty
 from dragoman.inference.translator import Translator
 from dragoman.inspection.record import BeamNode, Candidate, Inspection, Prediction
 from dragoman.model.attention import AttentionMaps
-from dragoman.text.placeholders import restore
 from dragoman.text.subwords import SubwordModel
 
 _LIKELIEST = 6  # subwords named at each step
@@ -57,7 +55,7 @@ def inspect(
         (target,) = translator.target.encode([translator.masked_target(sentence, translation)], ["the translation"])
     # In fp32, whatever the search computes in, so that a row of attention adds up to 1 and scores can be compared.
     exact = Engine(engine.model, engine.device, autocast=False)
-    log_probs = log_probs_in_batches(exact.score, [source] * len(ended), ended)
+    log_probs = exact.score([source] * len(ended), ended)
     search = {name: getattr(config, name) for name in ("beam", "length_penalty", "min_length", "max_length")}
     search["precision"] = "bf16" if engine.autocast else "fp32"
     return Inspection(
@@ -77,8 +75,8 @@ def inspect(
 
 def _texts(translator: Translator, sentence: str, translations: list[list[int]]) -> list[str]:
     """Translations of a sentence as text, with its placeholders."""
-    placeholders = translator.source.mask(sentence)[1]
-    return [restore(text, placeholders)[0] for text in translator.vocabulary.target.decode(translations)]
+    restore = translator.source.restorer(sentence)
+    return [restore(text)[0] for text in translator.vocabulary.target.decode(translations)]
 
 
 def _forced_pass(

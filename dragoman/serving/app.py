@@ -185,7 +185,8 @@ class Api:
             if not self._keys.accept(str(key), texts):
                 raise HTTPException(403, "Invalid API key")
         except Busy as busy:
-            raise HTTPException(429, str(busy), {"Retry-After": f"{busy.seconds:.0f}"}) from None
+            message, seconds = busy.args
+            raise HTTPException(429, message, {"Retry-After": f"{seconds:.0f}"}) from None
 
     def _source(self, code: str, texts: list[str], is_markup: bool = False) -> tuple[str, dict[str, Any] | None]:
         """The source language, and what was detected if the client left that to the server."""

@@ -41,7 +41,6 @@ class Directions:
         self._known = {code: known[code] for code in self._identifier.labels if code in known}
         if self._known:
             self._identifier.set_languages(list(self._known))
-
         self.languages = [
             {
                 "code": code,

@@ -1,6 +1,5 @@
 """What a server takes at most, and the keys that it asks for."""
 
-import hmac
 import math
 import time
 from collections.abc import Mapping
@@ -32,11 +31,7 @@ class Limits(Settings):
 
 
 class Busy(Exception):
-    """A key has used up its rate; the message says what that is."""
-
-    def __init__(self, message: str, seconds: float) -> None:
-        super().__init__(message)
-        self.seconds = seconds
+    """A key has used up its rate; the arguments are a message that says what that is, and the seconds to wait."""
 
 
 class Keys:
@@ -71,16 +66,13 @@ class Keys:
         return cls(rates)
 
     def accept(self, key: str, texts: int) -> bool:
-        """Whether this is a key; its rate is charged with so many texts. Takes the same time for any key.
+        """Whether this is a key; its rate is charged with so many texts. No key can be guessed by its beginning.
 
         Raises:
             Busy: the rate is used up.
         """
-        digest, found = sha256(key.encode(errors="replace")).digest(), b""
-        for known in self._rates:
-            if hmac.compare_digest(known, digest):
-                found = known
-        if not found:
+        found = sha256(key.encode(errors="replace")).digest()
+        if found not in self._rates:
             return False
         rate, (left, last), now = self._rates[found], self._left[found], time.monotonic()
         left = min(rate, left + rate / 60 * (now - last)) if rate < math.inf else rate

@@ -87,7 +87,7 @@ def plan_epoch(
     source, target = padded_lengths(source_lengths[shuffled]), padded_lengths(target_lengths[shuffled])
     # A stable sort of shuffled sentences: neighbours are alike in length, but other ones in every epoch.
     order = np.lexsort((source, target))
-    batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens, _whole_multiple)
+    batches = _cut(shuffled[order], np.maximum(source, target)[order], batch_tokens, lambda n: n - n % _MULTIPLE or n)
     return [batches[i] for i in generator.permutation(len(batches))]
 
 
@@ -118,10 +118,6 @@ def _cut(
         batches.append(order[start:end])
         start = end
     return batches
-
-
-def _whole_multiple(size: int) -> int:
-    return size - size % _MULTIPLE if size > _MULTIPLE else size
 
 
 def _rounded_down(size: int) -> int:

@@ -8,8 +8,10 @@ import io
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -30,6 +32,8 @@ _SPELT = re.compile("<unk>|<0x..>$")
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
 _TAG = re.compile(r">>[^<>\s]+<<")
+_ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
+_COMPATIBLE = ("<compat>", "<noBreak>", "<wide>", "<narrow>")  # not <super>: 10² is not 102
 
 
 class SubwordModel:
@@ -51,6 +55,8 @@ class SubwordModel:
         self.listed = self._own if listed is None else list(listed)
         self.has_own_ids = self.listed == self._own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
+        self._knows = cache(lambda text: not any(map(_SPELT.match, self.pieces(self.encode([text])[0]))))
+        self._stand_in = cache(self._find_stand_in)
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
 
@@ -109,13 +115,32 @@ class SubwordModel:
 
     def unknown_characters(self, lines: Sequence[str]) -> list[str]:
         """The characters of each line that the model spells in bytes, or not at all, in order and without repeats."""
-        found = []
-        for line, ids in zip(lines, self.encode(lines), strict=True):
-            is_concerned = any(map(_SPELT.match, self.pieces(ids)))
-            characters = [c for c in dict.fromkeys(line) if not c.isspace()] if is_concerned else []
-            alone = zip(characters, self.encode(characters), strict=True)
-            found.append("".join(c for c, own in alone if any(map(_SPELT.match, self.pieces(own)))))
-        return found
+        return ["".join(c for c in dict.fromkeys(line) if not (c.isspace() or self._knows(c))) for line in lines]
+
+    def readable(self, line: str) -> str:
+        """A line with known characters in place of unknown ones: alike quotes, plain spaces, letters with their accents
+        or out of a ligature, nothing for what is invisible."""
+        if not unicodedata.is_normalized("NFC", line):
+            line = min(unicodedata.normalize("NFC", line), line, key=lambda one: len(self._processor.encode(one)))
+        return "".join(map(self._stand_in, line))
+
+    def _find_stand_in(self, character: str) -> str:
+        """The character, or what the model knows in its place."""
+        kind = unicodedata.decomposition(character).partition(" ")[0]
+        alike = [character, *next((some for some in _ALIKE if character in some), "")]
+        alike += [unicodedata.normalize("NFKC", character)] * (kind in _COMPATIBLE)
+        alike += [""] * (unicodedata.category(character) == "Cf")
+        return next(filter(self._knows, alike), character)
+
+    def respelt(self, line: str) -> str:
+        """A line in capitals with each word as the subwords know it best: small, with a capital, or as it is; unchanged
+        if that spares less than half of the subwords, because then they know capitals well enough."""
+        words = re.split(r"(\s+)", line)
+        spellings = [[word.capitalize(), word, *[word.lower()] * (place > 0)] for place, word in enumerate(words)]
+        encode, score = self._processor.encode, self._processor.get_score
+        best = (min(some, key=lambda word: (len(ids := encode(word)), -sum(map(score, ids)))) for some in spellings)
+        respelt = "".join(best)
+        return respelt if 2 * len(encode(respelt)) <= len(encode(line)) else line
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""

@@ -101,7 +101,6 @@ def test_a_page_of_runs_replaces_nothing_and_tells_what_is_no_run(copy: Path, tm
     assert not page.exists()
     for words in ([], ["--runs", copy], ["--system", "a", "--runs", copy, "--out", page], ["--out", page]):
         assert "--runs" in complaint(2, "compare", *words)
-    assert "given twice" in complaint(2, "compare", "--runs", copy, copy, "--out", page)
 
 
 # ---- what can't be used

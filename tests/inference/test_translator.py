@@ -9,8 +9,10 @@ import torch
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.inference.alignment import NO_WORD, Unit, align, words_of
 from dragoman.inference.results import PairScore, Translation
+from dragoman.inference.segmentation import LineEncoder
 from dragoman.inference.translator import EngineName, Translator
 from dragoman.inspection.evidence import inspect
+from dragoman.text.subwords import ListedModel
 from tests.inference.small_translators import LINES, SENTENCES, build, forced, texts, with_facts
 from tests.small_models import small_model
 
@@ -209,6 +211,54 @@ def test_placeholders_of_given_translations_are_those_of_the_source() -> None:
     )
     assert translator.score([(source, target)])[0].log_prob == pytest.approx(expected[0])
     assert inspect(translator, source, translation=target).target == target
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_what_is_in_capitals_comes_out_in_capitals(engine: EngineName, tmp_path: Path) -> None:
+    small_model(symbols=True).save(tmp_path)
+    translator = Translator.load(tmp_path, "cpu", engine)
+    config = SearchConfig(beam=2, n_best=2)
+    found, expected = translator.translate(["THE OLD DOG SEES {name}", "The old dog sees {name}"], config)
+    for one, small in zip(found.candidates, expected.candidates, strict=True):
+        assert one.text == small.text.upper().replace("{NAME}", "{name}")
+        assert (one.subwords, one.lost) == (small.subwords, [])
+    capitals, small = (one.text for one in translator.translate(["THE OLD DOG.", "The cat sleeps."]))
+    assert capitals.isupper()
+    assert not small.isupper()
+    assert translator.translate(["THE OLD DOG. The cat sleeps."])[0].text == f"{capitals} {small}"
+
+
+@pytest.mark.parametrize("line", ["A", "TO", "THE OLD DOG eats", "THE OLD DOG 猫", "{NAME} 12", "⟦1⟧"])
+def test_what_is_not_all_in_capitals_or_known_in_them_is_read_as_it_is(line: str) -> None:
+    assert not Translator(small_model(symbols=True)).source.read(line)[2]
+
+
+def test_a_tag_is_not_part_of_what_is_in_capitals() -> None:
+    known = small_model().vocabulary.source
+    listed = known.pieces(range(len(known)))
+    listed[EOS + 1] = ">>fra<<"  # in place of a byte that no line has
+    encoder = LineEncoder(ListedModel(known.serialized, listed=listed), 64, "en", is_source=True)
+    for line in (">>fra<<THE OLD DOG", ">>fra<< THE OLD DOG "):
+        assert encoder.read(line) == (">>fra<<The old dog", [], True)
+
+
+def test_characters_that_a_model_has_not_learned_are_read_as_those_it_has() -> None:
+    translator = Translator(small_model(symbols=True))
+    typed, plain = "\ufeffthe\u00a0cat\u200b {it’s} ｓｅｅｓ", "the cat {it’s} sees"
+    assert translator.translate([typed])[0].text == translator.translate([plain])[0].text
+    assert translator.score([(typed, "tac")])[0] == translator.score([(plain, "tac")])[0]
+    assert inspect(translator, typed).source_pieces == inspect(translator, plain).source_pieces
+
+
+def test_alignment_and_inspection_of_a_line_in_capitals_are_those_of_the_words_that_the_model_reads() -> None:
+    translator = Translator(small_model(symbols=True))
+    lines = ["THE OLD DOG SEES {x}", "The old dog sees {x}"]
+    translations = translator.translate(lines)
+    found, expected = translator.align(lines, translations)
+    assert found.links == expected.links
+    for words, small in ((found.source, expected.source), (found.target, expected.target)):
+        assert words == [word.upper().replace("{X}", "{x}") for word in small]
+    assert inspect(translator, lines[0]).target == translations[0].text
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

@@ -94,6 +94,38 @@ def test_characters_of_which_nothing_was_learned_are_named(model: SubwordModel, 
     assert model.unknown_characters(lines) == ["", "", "<>{}/Катя👍"]
 
 
+QUOTED = ['"It\'s a well-known fox," he said: schön.', "The fish is full, I'm told; it's so soft..."]
+
+
+@pytest.mark.parametrize("quotes", ["'\"-", "’”–"])
+def test_what_looks_alike_stands_in_for_characters_that_are_unknown(quotes: str) -> None:
+    table = str.maketrans("'\"-", quotes)
+    model = learn_subwords([line.translate(table) for line in QUOTED * 20], TextConfig(vocab_size=310))
+    for line, expected in {
+        "The fox’s ‘fish‘ — “soft” - it´s": "The fox's 'fish' - \"soft\" - it's",
+        "so\u00adft\u200b,\u00a0I\u202ftold": "soft, I told",
+        "ﬁsh… ｆｕｌｌ": "fish... full",
+        "scho\u0308n": "schön",
+        "10² Катя": "10² Катя",
+    }.items():
+        assert model.readable(line) == expected.translate(table)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_a_line_is_readable_once_and_for_all_and_what_is_known_stays(line: str) -> None:
+    model = learned()
+    readable = model.readable(line)
+    assert model.readable(readable) == readable
+    known = "".join(c for c in line if not model.unknown_characters([c])[0] and not c.isspace())
+    assert model.readable(known) == known
+
+
+def test_words_in_capitals_are_respelt_as_the_subwords_know_them_best() -> None:
+    model = learn_subwords((ENGLISH + GERMAN) * 20, TextConfig(vocab_size=480))
+    assert model.respelt("THE CAT SLEEPS  ON DEM DACH DES HAUSES .") == "The cat sleeps  on dem Dach des Hauses ."
+
+
 def test_special_symbols_leave_no_trace_in_the_text(model: SubwordModel) -> None:
     (ids,) = model.encode([ENGLISH[0]])
     assert model.decode([[BOS, *ids, EOS, PAD, PAD], []]) == [ENGLISH[0], ""]
