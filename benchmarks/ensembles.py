@@ -76,10 +76,10 @@ def main() -> None:
     }
     if options.student_steps:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
-        for name, texts in (("taught", "data/train taught"), ("alone", "data/train")):
+        for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
             work.run(TRAIN.format(out=name, texts=texts, preset="tiny", steps=options.student_steps, seed=1))
             result[f"BLEU, preset tiny, {name}"] = score(work, name, name)
-        for model, speed in sentences_per_second(work, [first, "taught"]).items():
+        for model, speed in sentences_per_second(work, [first, "student"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
     given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items() if name in _TOLD)
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
