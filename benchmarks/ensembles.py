@@ -1,12 +1,12 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
-    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000] [--student-steps 2000]
+    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000] [--student-steps 1500]
 
 Trains preset small with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
 translates the source side of the training text; a model of preset tiny learns from the text and these translations, and
 another one from the text alone, in as many steps; and the speeds of teacher and student in CTranslate2's int8 are
 measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores all in
-benchmarks/results/ensembles.json.
+benchmarks/results/ensembles.json, or with a student in distillation.json.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from hardware import describe_hardware
 
 from dragoman.inference.translator import Translator
 
-RESULT = Path(__file__).parent / "results" / "ensembles.json"
+RESULTS = Path(__file__).parent / "results"
 TRAIN = (
     "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} --max-steps {steps} "
     "--optimizer.schedule linear --seed {seed}"
@@ -29,7 +29,6 @@ TRAIN = (
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
 AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag="
 ROUNDS = 5
-_TOLD = ("steps", "student_steps")
 
 
 def score(work: Work, model: str, out: str, *more: str) -> float:
@@ -81,11 +80,13 @@ def main() -> None:
             result[f"BLEU, preset tiny, {name}"] = score(work, name, name)
         for model, speed in sentences_per_second(work, [first, "student"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
-    given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in vars(options).items() if name in _TOLD)
+    given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
+    given += f" --student-steps {options.student_steps}" if options.student_steps else ""
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
-    RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    result_file = RESULTS / f"{'distillation' if options.student_steps else 'ensembles'}.json"
+    result_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

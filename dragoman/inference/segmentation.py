@@ -60,7 +60,7 @@ class LineEncoder:
     """What a line without a tag begins with, for a model of several target languages."""
 
     def read(self, line: str) -> tuple[str, list[str], bool]:
-        """A line as the model reads it, its placeholders, and whether it was in capitals that the model does not know.
+        """A line as the model reads it, its placeholders, and whether it was in capitals that the model can't read.
 
         In a source, symbols stand in place of placeholders, if the model has them, and characters and words in capitals
         are spelt as the subwords know them best: a model makes anything of what it has hardly seen.
@@ -71,7 +71,7 @@ class LineEncoder:
         tag, text = self.subwords.split_tag(masked)
         text = self.subwords.readable(text.strip())
         is_in_capitals = text.isupper() and all(map(str.isupper, filter(str.isalpha, text)))
-        respelt = self.subwords.respelt(text) if is_in_capitals else text
+        respelt = self.subwords.respelt(text) if is_in_capitals and not self.subwords.has_capitals else text
         return tag + respelt, placeholders, respelt != text
 
     def restorer(self, source: str) -> Callable[[str], tuple[str, list[str]]]:

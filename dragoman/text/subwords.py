@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -132,15 +132,18 @@ class SubwordModel:
         alike += [""] * (unicodedata.category(character) == "Cf")
         return next(filter(self._knows, alike), character)
 
+    @cached_property
+    def has_capitals(self) -> bool:
+        """Whether more than a tenth of the subwords of three letters and more are in capitals, as after such text."""
+        words = [word for piece in self.listed if len(word := piece.strip("▁")) > 2 and word.isalpha()]
+        return 10 * sum(map(str.isupper, words)) > len(words)
+
     def respelt(self, line: str) -> str:
-        """A line in capitals with each word as the subwords know it best: small, with a capital, or as it is; unchanged
-        if that spares less than half of the subwords, because then they know capitals well enough."""
+        """A line in capitals with each word as the subwords know it best: small, with a capital, or as it is."""
         words = re.split(r"(\s+)", line)
-        spellings = [[word.capitalize(), word, *[word.lower()] * (place > 0)] for place, word in enumerate(words)]
+        spellings = [[word, word.capitalize(), *[word.lower()] * (place > 0)] for place, word in enumerate(words)]
         encode, score = self._processor.encode, self._processor.get_score
-        best = (min(some, key=lambda word: (len(ids := encode(word)), -sum(map(score, ids)))) for some in spellings)
-        respelt = "".join(best)
-        return respelt if 2 * len(encode(respelt)) <= len(encode(line)) else line
+        return "".join(min(some, key=lambda word: (len(i := encode(word)), -sum(map(score, i)))) for some in spellings)
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""
