@@ -27,7 +27,7 @@ TRAIN = (
     "--optimizer.schedule linear --seed {seed}"
 )
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
-AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag="
+AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag= --beam 1"
 ROUNDS = 5
 
 
