@@ -77,7 +77,7 @@ def main() -> None:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
         for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
             work.run(TRAIN.format(out=name, texts=texts, preset="tiny", steps=options.student_steps, seed=1))
-            result[f"BLEU, preset tiny, {name}"] = score(work, name, name)
+            result[f"BLEU, preset tiny, {name}"] = f"{score(work, name, name):.2f}"
         for model, speed in sentences_per_second(work, [first, "student"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
     given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"

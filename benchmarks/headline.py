@@ -28,6 +28,7 @@ def headline(results: Path = RESULTS) -> str:
     rows = [
         *_training(_read(results, "speed-training"), "AMX"),
         *_training(_read(results, "speed-training-avx512"), "AVX-512"),
+        *_training(_read(results, "speed-training-avx2"), "AVX2"),
         *_translating(_read(results, "speed-decoding-avx512"), "AVX-512"),
         *_translating(_read(results, "speed-decoding"), "AVX2"),
         _minutes(_read(results, "time-to-quality"), "AVX-512"),
@@ -74,11 +75,12 @@ def _training(result: dict[str, Any], processor: str) -> Iterator[Row]:
             for precision, found in precisions.items()
             for name, row in found["target_tokens_per_second"].items()
         }
-        own = measured[_OURS, "bf16"]
+        ours = "bf16" if (_OURS, "bf16") in measured else "fp32"  # some processors only emulate bf16
+        own = measured[_OURS, ours]
         others = {who: rate for who, rate in measured.items() if who[0] != _OURS}
         name, precision = max(others, key=others.__getitem__)
         yield (
-            f"training `{size}` with 8,000 subwords in bf16: target tokens per second",
+            f"training `{size}` with 8,000 subwords in {ours}: target tokens per second",
             processor,
             f"{own:,.0f}",
             f"{own / others[name, precision]:.1f} times the speed of {_CALLED[name]} in {precision}, the fastest of "

@@ -50,6 +50,7 @@ Replace words in capitals by your own paths:
 TITLES = {
     "speed-training": "Training speed of Dragoman and other toolkits",
     "speed-training-avx512": "Training speed with AVX-512 bf16",
+    "speed-training-avx2": "Training speed with AVX2",
     "gpu-training": "Training speed on one GPU",
     "operations": "Where the time of a training step goes",
     "speed-decoding": "Translation speed of Dragoman and other toolkits",
@@ -68,6 +69,7 @@ TITLES = {
     "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
     "directions": "One model of several directions and a model for each: Multi30k",
     "ensembles": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
+    "distillation": "Distillation: a tiny model that learns from two small ones, Multi30k English–German",
     "shapes": "Layers of encoder and decoder: Multi30k English–German, preset small, 1,000 steps",
     "placeholders": "Placeholders",
     "glossary": "A glossary",
