@@ -34,8 +34,7 @@ class TranslatorConfig(LanguageConfig, SearchConfig):
     workers: NotNegative = 0
     """Batches that CTranslate2 computes at the same time, at most one per core; 0: one per core."""
     ensemble: list[str] = field(default_factory=list)
-    """Further model folders, such as other seeds, whose probabilities are averaged; they need the same subwords. Uses
-    PyTorch."""
+    """Further model folders, such as other seeds, with the same subwords; PyTorch averages their probabilities."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +60,7 @@ class TranslateConfig(TranslatorConfig):
     shard_lines: Positive = 100_000
     """Lines in each file of --out."""
     prefix: str = ""
-    """File of forced beginnings: each translation starts with its line of the file; empty lines force nothing. Uses
-    PyTorch."""
+    """File of forced beginnings: a translation starts with its line of the file, unless that is empty. Uses PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,15 +55,14 @@ class LineEncoder:
     language: str
     """Its code, for the rules by which text is split into sentences."""
     is_source: bool = False
-    """Whether the lines are sources, in which placeholders become symbols."""
+    """Whether the lines are sources, which are read as the model knows them best."""
     tag: str = ""
     """What a line without a tag begins with, for a model of several target languages."""
 
     def read(self, line: str) -> tuple[str, list[str], bool]:
         """A line as the model reads it, its placeholders, and whether it was in capitals that the model can't read.
 
-        In a source, symbols stand in place of placeholders, if the model has them, and characters and words in capitals
-        are spelt as the subwords know them best: a model makes anything of what it has hardly seen.
+        In a source, placeholders become symbols, if the model has them; all else is spelt as the model knows it best.
         """
         if not self.is_source:
             return line, [], False

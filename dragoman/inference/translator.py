@@ -394,11 +394,11 @@ class Translator:
         sources = self.source.encode([source for source, _ in pairs], [f"source line {n:,}" for n in numbers])
         targets = self.target.encode(list(starmap(self.masked_target, pairs)), [f"target line {n:,}" for n in numbers])
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
-
-        def compute(batch: list[int]) -> list[float]:
-            return self.engine.score([sources[i] for i in batch], [targets[i] for i in batch])
-
-        log_probs = in_batches(compute, lengths, _FORCED_TOKENS)
+        log_probs = in_batches(
+            lambda some: self.engine.score([sources[i] for i in some], [targets[i] for i in some]),
+            lengths,
+            _FORCED_TOKENS,
+        )
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
     def align(

@@ -8,12 +8,12 @@ import io
 import json
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
+from unicodedata import category, decomposition, is_normalized, normalize
 
 import sentencepiece
 
@@ -55,7 +55,6 @@ class SubwordModel:
         self.listed = self._own if listed is None else list(listed)
         self.has_own_ids = self.listed == self._own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
-        self._knows = cache(lambda text: not any(map(_SPELT.match, self.pieces(self.encode([text])[0]))))
         self._stand_in = cache(self._find_stand_in)
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
@@ -115,22 +114,26 @@ class SubwordModel:
 
     def unknown_characters(self, lines: Sequence[str]) -> list[str]:
         """The characters of each line that the model spells in bytes, or not at all, in order and without repeats."""
-        return ["".join(c for c in dict.fromkeys(line) if not (c.isspace() or self._knows(c))) for line in lines]
+        concerned = ["" if self._spells(line) else line for line in lines]
+        return ["".join(c for c in dict.fromkeys(line) if not (c.isspace() or self._spells(c))) for line in concerned]
+
+    def _spells(self, text: str) -> bool:
+        """Whether subwords that were learned spell a text. They may spell a character inside of words only."""
+        return not any(map(_SPELT.match, self.pieces(self.encode([text])[0])))
 
     def readable(self, line: str) -> str:
-        """A line with known characters in place of unknown ones: alike quotes, plain spaces, letters with their accents
-        or out of a ligature, nothing for what is invisible."""
-        if not unicodedata.is_normalized("NFC", line):
-            line = min(unicodedata.normalize("NFC", line), line, key=lambda one: len(self._processor.encode(one)))
-        return "".join(map(self._stand_in, line))
+        """A line with alike characters that the model knows in place of those it doesn't; invisible ones of them go."""
+        if not is_normalized("NFC", line):
+            line = min(normalize("NFC", line), line, key=lambda one: len(self._processor.encode(one)))
+        readable = "".join(map(self._stand_in, line))
+        return line if readable == line or self._spells(line) else readable
 
     def _find_stand_in(self, character: str) -> str:
         """The character, or what the model knows in its place."""
-        kind = unicodedata.decomposition(character).partition(" ")[0]
         alike = [character, *next((some for some in _ALIKE if character in some), "")]
-        alike += [unicodedata.normalize("NFKC", character)] * (kind in _COMPATIBLE)
-        alike += [""] * (unicodedata.category(character) == "Cf")
-        return next(filter(self._knows, alike), character)
+        alike += [normalize("NFKC", character)] * decomposition(character).startswith(_COMPATIBLE)
+        alike += [""] * (category(character) == "Cf")
+        return next(filter(self._spells, alike), character)
 
     @cached_property
     def has_capitals(self) -> bool:

@@ -246,6 +246,13 @@ def test_a_list_gives_the_same_subwords_other_ids(model: SubwordModel) -> None:
         assert other.decode([ids]) == model.decode([plain])
 
 
+def test_a_character_that_is_known_inside_of_words_is_not_unknown() -> None:
+    text = "the ﬁsh if fit"
+    other = listed(learn_subwords([text] * 20, TextConfig(vocab_size=300)), "ﬁ", "▁ﬁ")
+    assert (other.readable(text), other.unknown_characters([text])) == (text, [""])
+    assert (other.readable("the ﬁ"), other.unknown_characters(["the ﬁ"])) == ("the fi", ["ﬁ"])
+
+
 def test_characters_of_the_other_language_are_found_in_the_list(tmp_path: Path) -> None:
     """As MarianTokenizer finds them: source.spm does not know them, but vocab.json has the subwords of both sides."""
     output = io.BytesIO()
