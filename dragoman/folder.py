@@ -216,15 +216,9 @@ def read_exported(folder: Path, verify: bool = False) -> Description:
 def _read(path: Path) -> Description:
     content = json.loads(path.read_text(encoding="utf-8"))
     direction = Direction(content["source"], content["target"], content["facts"])
+    model, checksums = ModelConfig(**content["model"]), dict(content.get("checksums", {}))
     target, made_from = content.get("format", ""), content.get("made_from", "")
-    return Description(
-        target,
-        direction,
-        ModelConfig(**content["model"]),
-        dict(content.get("checksums", {})),
-        made_from,
-        bool(content.get("attends")),
-    )
+    return Description(target, direction, model, checksums, made_from, bool(content.get("attends")))
 
 
 def files_of_earlier_result(folder: Path, ours: Direction, config: ModelConfig, target: str = "") -> set[str]:

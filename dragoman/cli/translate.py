@@ -137,12 +137,15 @@ def say_lost(name: str, translations: Sequence[Translation], first_line: int) ->
 
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
-    """Name the lines with characters that the training text hardly had, such as those of another script."""
+    """Name lines with characters that the training text hardly had, such as those of another script."""
     plain = [SYMBOL.sub(" ", translator.source.read(line)[0]) for line in lines]
-    for number, unknown in enumerate(translator.vocabulary.source.unknown_characters(plain), start=first_line):
-        if unknown:
-            shown = " ".join(unknown[:_SHOWN]) + " …" * (len(unknown) > _SHOWN)
-            say(f"{name}, line {number:,}: check the translation, because the training text hardly had {shown}")
+    unknown = translator.vocabulary.source.unknown_characters(plain)
+    concerned = [f"{number:,}" for number, found in enumerate(unknown, start=first_line) if found]
+    if concerned:
+        characters = list(dict.fromkeys("".join(unknown)))
+        shown = " ".join(characters[:_SHOWN]) + " …" * (len(characters) > _SHOWN)
+        more = f" and {len(concerned) - 1:,} more" if concerned[1:] else ""
+        say(f"{name}, line {concerned[0]}{more}: check the translation, because the training text hardly had {shown}")
 
 
 def line_counter(report: Report, done: int, total: int | None = None) -> Callable[[int], None]:

@@ -4,8 +4,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from dragoman.config import DragomanError
 from dragoman.runtime.allocator import is_out_of_memory
 from dragoman.text.batches import plan_in_order
@@ -31,7 +29,7 @@ def in_batches(
     """
     results: dict[int, Result] = {}
     # Batches are taken from the end.
-    waiting = [batch.tolist() for batch in reversed(plan_in_order(np.array(lengths, dtype=np.int64), batch_tokens))]
+    waiting = plan_in_order(lengths, batch_tokens)[::-1]
     while waiting:
         batch, found = waiting.pop(), None
         try:

@@ -89,7 +89,8 @@ class SubwordModel:
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on one line; special symbols are left out."""
-        texts: list[str] = self._processor.decode([[i for i in ids if i > EOS] for ids in sentences])
+        own = [[i for i in ids if i > EOS] for ids in sentences]
+        texts: list[str] = self._processor.decode(own, num_threads=_threads(own))
         return [text.replace("\n", " ") for text in texts]  # bytes can spell a line break
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -182,7 +183,7 @@ def _tag_of(line: str) -> str:
     return found[0] if found else ""
 
 
-def _threads(lines: Sequence[str]) -> int:
+def _threads(lines: Sequence[object]) -> int:
     return os.cpu_count() or 1 if len(lines) > _MIN_LINES_FOR_THREADS else 1
 
 

@@ -213,10 +213,10 @@ def test_long_lines_are_split_and_lines_stay_in_order(tmp_path: Path, model: Pat
     assert len(expected[2].parts) >= 3
 
 
-def test_a_line_with_characters_that_are_new_to_the_model_gets_a_warning(tmp_path: Path, model: Path) -> None:
-    (tmp_path / "text").write_text("the cat\nthe {cat}\nthe dog\n")
+def test_lines_with_characters_that_are_new_to_the_model_get_a_warning(tmp_path: Path, model: Path) -> None:
+    (tmp_path / "text").write_text("the cat\nthe {cat}\nthe {dog\n")
     result = run("translate", model, tmp_path / "text", "--device", "cpu")
-    warning = "text, line 2: check the translation, because the training text hardly had { }\n"
+    warning = "text, line 2 and 1 more: check the translation, because the training text hardly had { }\n"
     assert result.err.endswith(warning)
     assert result.err.count("check the translation") == 1
     assert result.out.count("\n") == 3
