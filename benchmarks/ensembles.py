@@ -5,8 +5,8 @@
 Trains preset small with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
 translates the source side of the training text; a model of a third of the size, with one decoder layer, learns from the
 text and these translations, and another one from the text alone, in as many steps; and the speeds of teacher and
-student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores all in
-benchmarks/results/ensembles.json, or with a student in distillation.json.
+student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores
+all in benchmarks/results/ensembles.json, or with a student in distillation.json.
 """
 
 import argparse

@@ -32,7 +32,7 @@ _CLAUSE_END = re.compile(
     rf"|[{_PAUSES_AT_ONCE}]+[{_CLOSING_AT_ONCE}]*\s*"
     r"|(?<!\s)\s+(?=[–—]\s)"
 )
-_WORD, _INITIAL = re.compile(r"\w"), re.compile(r"(?:^|[^\w'’])[^\W\d_]\.\s*$")
+_LETTERS, _WORD, _INITIAL = re.compile(r"[^\W\d_]+"), re.compile(r"\w"), re.compile(r"(?:^|[^\w'’])[^\W\d_]\.\s*$")
 _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
@@ -60,7 +60,7 @@ class LineEncoder:
     """What a line without a tag begins with, for a model of several target languages."""
 
     def read(self, line: str) -> tuple[str, list[str], bool]:
-        """A line as the model reads it, its placeholders, and whether it was in capitals that the model can't read.
+        """A line as the model reads it, its placeholders, and whether its translation is to be in capitals.
 
         In a source, placeholders become symbols, if the model has them; all else is spelt as the model knows it best.
         """
@@ -69,9 +69,10 @@ class LineEncoder:
         masked, placeholders = mask(line) if self.subwords.has_symbols else (line, [])
         tag, text = self.subwords.split_tag(masked)
         text = self.subwords.readable(text.strip())
-        is_in_capitals = text.isupper() and all(map(str.isupper, filter(str.isalpha, text)))
-        respelt = self.subwords.respelt(text) if is_in_capitals and not self.subwords.has_capitals else text
-        return tag + respelt, placeholders, respelt != text
+        capitals = text.isupper() and all(map(str.isupper, filter(str.isalpha, text)))
+        unusual = (capitals or _is_in_title_case(text)) and not self.subwords.has_capitals
+        respelt = self.subwords.respelt(text) if unusual else text
+        return tag + respelt, placeholders, capitals and respelt != text
 
     def restorer(self, source: str) -> Callable[[str], tuple[str, list[str]]]:
         """What makes of a translation of this line, as the model writes it, the text for people, as restore does."""
@@ -120,6 +121,14 @@ class LineEncoder:
 
     def _count(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in self._encode(texts)]
+
+
+def _is_in_title_case(text: str) -> bool:
+    """Whether Most Words Begin with Capitals, as in an English Heading: all of five letters and more."""
+    words = [] if text.endswith(".") else _LETTERS.findall(text)
+    longer = [word for word in words[1:] if len(word) > 4]
+    starts = [word[0].isupper() for word in words]
+    return len(longer) > 1 and all(word[0].isupper() for word in longer) and 2 * sum(starts) > len(starts)
 
 
 def split_sentences(text: str, language: str) -> list[str]:

@@ -5,8 +5,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -89,32 +87,10 @@ class _Supervisor(Multiprocess):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def join_all(self) -> None:
-        """Wait for the processes, and tell those who still come that the server is stopping.
-
-        Clients that the system has let in would otherwise get no answer when the last process closes the port.
-        """
-        (listening,) = self.sockets
-        listening.settimeout(0.1)
-        with ThreadPoolExecutor(16) as pool:
-            while any(process.exitcode is None for process in self.processes):
-                with suppress(TimeoutError, OSError):
-                    pool.submit(_turn_away, listening.accept()[0])
-            listening.setblocking(False)
-            with suppress(OSError):  # nobody waits any more
-                while True:
-                    pool.submit(_turn_away, listening.accept()[0])
+        """Wait for the processes, and refuse new connections meanwhile."""
+        for listening in self.sockets:
             listening.close()
-
-
-def _turn_away(connection: socket.socket) -> None:
-    body = b'{"error": "The server is stopping: try again in a second"}'
-    head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Length: {len(body)}\r\nContent-Type: application/json"
-    with connection, suppress(OSError):
-        connection.settimeout(1)
-        connection.sendall(head.encode() + b"\r\nRetry-After: 1\r\nConnection: close\r\n\r\n" + body)
-        connection.shutdown(socket.SHUT_WR)
-        while connection.recv(65536):  # a request left unread would reset the connection before the answer is read
-            pass
+        super().join_all()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -143,7 +143,7 @@ class SubwordModel:
         return 10 * sum(map(str.isupper, words)) > len(words)
 
     def respelt(self, line: str) -> str:
-        """A line in capitals with each word as the subwords know it best: small, with a capital, or as it is."""
+        """A line with each word as the subwords know it best: small, with a capital, or as it is."""
         words = re.split(r"(\s+)", line)
         spellings = [[word, word.capitalize(), *[word.lower()] * (place > 0)] for place, word in enumerate(words)]
         encode, score = self._processor.encode, self._processor.get_score

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import TextConfig
-from dragoman.inference.segmentation import split_sentence, split_sentences
+from dragoman.inference.segmentation import LineEncoder, split_sentence, split_sentences
 from dragoman.text.subwords import SubwordModel, learn_subwords
 
 PLAIN = [
@@ -145,3 +145,21 @@ def test_letters_keep_their_accents_and_families_stay_together(grapheme: str, li
 
 def test_one_character_is_never_cut() -> None:
     assert list(split_sentence("ab", 2, lambda texts: [9 * len(text) + 1 for text in texts])) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("How to Install the Program on Your Phone", "How to install the program on your phone"),
+        ("Install Program That Works on Phone!", "Install program that works on phone!"),
+        ("Anna Says That the Phone Works", "Anna says that the phone works"),
+        ("Install the Program Your Phone Has.", "Install the Program Your Phone Has."),  # a sentence
+        ("Anna never Likes the Program", "Anna never Likes the Program"),
+        ("How to Work", "How to Work"),  # too little to judge by
+        ("you can have it if you do not like the Green House", "you can have it if you do not like the Green House"),
+    ],
+)
+def test_a_heading_in_title_case_is_read_as_the_words_are_known_best(line: str, read: str) -> None:
+    text = ["how to install the program on your phone", "you have what Anna says that works with it", "A N I P T S W H"]
+    subwords = learn_subwords(text * 20, TextConfig(vocab_size=400))
+    assert LineEncoder(subwords, 64, "en", is_source=True).read(line) == (read, [], False)

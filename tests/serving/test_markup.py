@@ -14,14 +14,18 @@ from dragoman.serving.texts import Answer
 
 
 async def upside(texts: list[str]) -> list[Answer]:
-    """Words backwards and in capitals, each aligned to its own."""
+    """Words backwards and in capitals, each aligned to its own, which a model has read in small letters."""
     answers = []
     for text in texts:
         words = text.split()
         lead, trail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
         turned = [word.upper() for word in words[::-1]]
         links = [(len(words) - 1 - i, i) for i in range(len(words))]
-        answers.append(Answer(lead + " ".join(turned) + trail, alignment=Alignment(links, words, turned)))
+        answers.append(
+            Answer(
+                lead + " ".join(turned) + trail, alignment=Alignment(links, [word.lower() for word in words], turned)
+            )
+        )
     return answers
 
 
@@ -38,6 +42,7 @@ def turned(document: str, has_symbols: bool = True) -> str:
         ("<a href='x' id='y'>this page</a>, please", 'PLEASE <a href="x" id="y">PAGE</a>, <a href="x">THIS</a>'),
         ("<a href='x' id='y'>a b</a> c d <i>e</i>", '<i>E</i> D C <a href="x" id="y">B A</a>'),
         ("<em>red <b>car</b></em> here", "HERE <em><b>CAR</b> RED</em>"),
+        ("The <b>Red Car</b> Is <i>Here</i>", "<i>HERE</i> IS <b>CAR RED</b> THE"),
         ("one<br>two <img src=i>three", 'ONE<br><img src="i">THREE TWO'),
         ("<p> a\n  b </p><!-- c --><ul><li>c d</ul>", "<p> B A </p><!-- c --><ul><li>D C</li></ul>"),
         ("<div>a b<p>c d</p>e f</div>", "<div>B A<p>D C</p>F E</div>"),
