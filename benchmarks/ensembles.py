@@ -1,6 +1,7 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
-    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000] [--student-steps 1500]
+    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000]
+                                   [--student-steps 3000] [--student-seeds 1 2]
 
 Trains preset small with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
 translates the source side of the training text; a model of a third of the size, with one decoder layer, learns from the
@@ -38,6 +39,11 @@ def score(work: Work, model: str, out: str, *more: str) -> float:
     return float(json.loads((work.folder / f"{out}.json").read_text(encoding="utf-8"))["scores"]["bleu"])
 
 
+def spread(bleu: list[float]) -> str:
+    """Mean and standard deviation."""
+    return f"{fmean(bleu):.2f} ± {stdev(bleu):.2f} ({len(bleu)} runs)"
+
+
 def sentences_per_second(work: Work, models: list[str]) -> dict[str, float]:
     """Speed of each model on the test text with a beam of 4, medians of several rounds in turn."""
     lines = (work.folder / "data/test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
@@ -59,6 +65,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--student-steps", type=int, default=0)
+    parser.add_argument("--student-seeds", nargs="+", type=int, default=[1, 2])
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     if not (options.work / "data").exists():
@@ -70,19 +77,21 @@ def main() -> None:
         bleu.append(score(work, f"single-{seed}", f"single-{seed}"))
     first, *others = (f"single-{seed}" for seed in options.seeds)
     together = score(work, first, "ensemble", "--ensemble", *others)
-    result: dict[str, Any] = {
-        "BLEU of single models": f"{fmean(bleu):.2f} ± {stdev(bleu):.2f} ({len(bleu)} runs)",
-        "BLEU of their ensemble": f"{together:.2f}",
-    }
+    result: dict[str, Any] = {"BLEU of single models": spread(bleu), "BLEU of their ensemble": f"{together:.2f}"}
     if options.student_steps:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
         for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
-            work.run(TRAIN.format(out=name, texts=texts, preset=STUDENT, steps=options.student_steps, seed=1))
-            result[f"BLEU of the small model, {name}"] = f"{score(work, name, name):.2f}"
-        for model, speed in sentences_per_second(work, [first, "student"]).items():
+            bleu = []
+            for seed in options.student_seeds:
+                out, settings = f"{name}-{seed}", {"preset": STUDENT, "steps": options.student_steps, "seed": seed}
+                work.run(TRAIN.format(out=out, texts=texts, **settings))
+                bleu.append(score(work, out, out))
+            result[f"BLEU of the small model, {name}"] = spread(bleu)
+        for model, speed in sentences_per_second(work, [first, f"student-{options.student_seeds[0]}"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
     given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
-    given += f" --student-steps {options.student_steps}" if options.student_steps else ""
+    if options.student_steps:
+        given += f" --student-steps {options.student_steps} --student-seeds {' '.join(map(str, options.student_seeds))}"
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))

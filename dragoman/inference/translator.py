@@ -220,11 +220,12 @@ class Translator:
         random, in PyTorch; what is drawn for a line depends on the seed, the line, its number and nothing else.
 
         Raises:
-            DragomanError: a character of a line has more subwords than the model takes, or memory runs out; or a
-                beginning has a character that the model can't write, or is too long.
+            DragomanError: a character of a line has more subwords than the model takes; memory runs out; a beginning
+                can't be written or is too long; or nothing says which of several languages to write.
         """
         if isinstance(lines, str):  # its letters would be taken for lines
             raise TypeError("translate takes a list of lines, not a str")
+        self._require_one_target(lines)
         config = config or SearchConfig()
         split = config.sentences == "split" and not beginnings
         segments = list(self.source.segments(lines, self.longest_source, first_line, split))
@@ -248,6 +249,11 @@ class Translator:
         if self._glossary:
             self._honour(self._glossary, segments, sources, found, config, first_line)
         return self._joined(lines, segments, sources, found, config)
+
+    def _require_one_target(self, lines: Sequence[str]) -> None:
+        tagged = (self.vocabulary.source.split_tag(line.strip())[0] or not line.strip() for line in lines)
+        if "," in self.direction.target and not all(tagged):
+            raise DragomanError(f"choose one of {self.direction.target} with toward, or begin each line with its tag")
 
     def _joined(
         self,

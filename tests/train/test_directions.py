@@ -14,7 +14,7 @@ import sentencepiece
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
-from dragoman.config import SearchConfig
+from dragoman.config import DragomanError, SearchConfig
 from dragoman.inference.translator import Translator
 from dragoman.serving.directions import Directions
 from dragoman.text.corpus import read_pairs
@@ -96,6 +96,9 @@ def test_each_line_is_translated_into_the_language_that_is_asked_for(model: Path
         assert translator.toward(source, target).score([(LINE, LINE)]) == translator.score(
             [(f">>{target}<<{LINE}", LINE)]
         )
+    with pytest.raises(DragomanError, match="choose one of en,ne,up with toward"):
+        translator.translate([*tagged, "", LINE])
+    assert len(translator.translate([*tagged, ""])) == len(tagged) + 1
 
 
 def test_words_are_aligned_without_the_tag(model: Path) -> None:
