@@ -35,20 +35,19 @@ def augment(config: AugmentConfig) -> int:
     require_one(translator, "source", "target")
     original, other = translator.direction.source, translator.direction.target
     source, target = (original, other) if config.forward else (other, original)
-    card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.partial.tsv")
+    card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.all.tsv")
     files = [Path(f"{config.out}.{language}") for language in (source, target)]
     made_from, before = describe(config, config.text), read_card(card)
-    made_from |= {name: getattr(config, name) for name in ("forward", "noise", "tag", "keep")}
-    made_from["scorer"] = model_key(Path(config.scorer)) if config.scorer else ""
+    chosen_by = {name: getattr(config, name) for name in ("forward", "noise", "tag", "keep")}
+    chosen_by["scorer"] = model_key(Path(config.scorer)) if config.scorer else ""
     make_folder(card.parent)
-    names = [path.name for path in (card, *files)]
+    names = [path.name for path in (card, rows, *files)]
     refuse_to_overwrite(card.parent, names if before else (), names)
-    is_same = before.get("made_from") == made_from
-    if is_same and "pairs" in before and all(file.exists() for file in files):
+    if before.get("made_from") != made_from:
+        rows.unlink(missing_ok=True)
+    elif before.get("chosen_by") == chosen_by and all(file.exists() for file in files):
         say(f"{files[0]}, {files[1]}: already made of this text")
         return 0
-    if not is_same:
-        rows.unlink(missing_ok=True)
     write_json(card, {"made_from": made_from})
     _translate(translator, config, rows)
     kept, left_out = _choose(config, rows, original, other)
@@ -63,8 +62,7 @@ def augment(config: AugmentConfig) -> int:
             opened[0].write(f"{config.tag} {first}\n".lstrip().encode())
             opened[1].write(f"{second}\n".encode())
     found = {"source": source, "target": target, "lines": len(kept), "pairs": int(kept.sum()), "left_out": left_out}
-    write_json(card, {"made_from": made_from, **found})
-    rows.unlink()
+    write_json(card, {"made_from": made_from, "chosen_by": chosen_by, **found})
     say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
     say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
     return 0

@@ -72,7 +72,8 @@ class AugmentConfig(TranslatorConfig):
     text: list[str]
     """Text in the model's source language, one sentence per line; also .gz or .zst."""
     out: str
-    """Prefix of the files to write: OUT.en, OUT.fr, and OUT.json with what they were made from."""
+    """Prefix of the files to write: OUT.en, OUT.fr, OUT.json with what they were made from, and OUT.all.tsv with every
+    translation, from which another call chooses anew."""
     tag: str = "<BT>"
     """First word of each source line, which tells synthetic text from human text (Caswell et al., 2019)."""
     forward: bool = False

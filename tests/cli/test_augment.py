@@ -97,7 +97,7 @@ def test_noise_leaves_out_blanks_and_moves_words_of_sources_alone(folder: Path) 
 
 def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = augment(folder)
-    for name in ("made.en", "made.ne", "made.json"):
+    for name in ("made.en", "made.ne", "made.json", "made.all.tsv"):
         (folder / name).unlink()
     counts = []
 
@@ -113,22 +113,22 @@ def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: 
     with pytest.raises(AssertionError):
         augment(folder)
     assert not (folder / "made.en").exists()
-    with (folder / "made.partial.tsv").open("a") as rows:
+    with (folder / "made.all.tsv").open("a") as rows:
         rows.write("half a ro")
     assert augment(folder) == expected
     assert sum(counts) == len(TEXT) + 5
-    assert not (folder / "made.partial.tsv").exists()
 
 
 def test_other_text_is_not_mixed_with_what_was_begun(folder: Path) -> None:
     augment(folder)
     (folder / "text").write_text("the cat\na dog\n")
-    (folder / "made.partial.tsv").write_text("somebody\tydobemos\n")
+    with (folder / "made.all.tsv").open("a") as rows:
+        rows.write("somebody\tydobemos\n")
     original, _ = augment(folder)
     assert "somebody" not in original
 
 
-@pytest.mark.parametrize("name", ["made.en", "made.json"])
+@pytest.mark.parametrize("name", ["made.en", "made.json", "made.all.tsv"])
 def test_files_of_others_stay(name: str, folder: Path) -> None:
     (folder / name).write_text("mine\n")
     words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
@@ -140,6 +140,10 @@ def test_what_is_finished_is_not_translated_again(folder: Path, monkeypatch: pyt
     made = augment(folder)
     monkeypatch.setattr(Translator, "translate", None)
     assert augment(folder) == made
+    (folder / "made.en").unlink()
+    assert augment(folder) == made
+    original, translated = augment(folder, "--tag", "")  # is chosen anew from the same translations
+    assert (original, [f"<BT> {line}" for line in translated]) == made
 
 
 def test_nothing_fit_is_an_error(folder: Path) -> None:
