@@ -41,7 +41,7 @@ def score(work: Work, model: str, out: str, *more: str) -> float:
 
 def spread(bleu: list[float]) -> str:
     """Mean and standard deviation."""
-    return f"{fmean(bleu):.2f} ± {stdev(bleu):.2f} ({len(bleu)} runs)"
+    return f"{fmean(bleu):.2f} ± {stdev(bleu):.2f} ({len(bleu)} runs)" if bleu[1:] else f"{bleu[0]:.2f} (1 run)"
 
 
 def sentences_per_second(work: Work, models: list[str]) -> dict[str, float]:
