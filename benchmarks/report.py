@@ -69,7 +69,7 @@ TITLES = {
     "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
     "directions": "One model of several directions and a model for each: Multi30k",
     "ensembles": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
-    "distillation": "Distillation: a model of a third of the size learns from two of preset small, Multi30k English–German",
+    "distillation": "Distillation: what a third of the weights learns from two small models, Multi30k English–German",
     "shapes": "Layers of encoder and decoder: Multi30k English–German, preset small, 1,000 steps",
     "placeholders": "Placeholders",
     "glossary": "A glossary",
