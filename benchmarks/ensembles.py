@@ -14,12 +14,13 @@ import argparse
 import json
 import time
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any
 
 from augmentation import Work
 from hardware import describe_hardware
 
+from dragoman.evaluation.report import spread, spread_in_words
 from dragoman.inference.translator import Translator
 
 RESULTS = Path(__file__).parent / "results"
@@ -33,15 +34,15 @@ AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag= --
 ROUNDS = 5
 
 
-def score(work: Work, model: str, out: str, *more: str) -> float:
-    """BLEU of a model, or an ensemble, on the test text."""
+def score(work: Work, model: str, out: str, *more: str) -> dict[str, Any]:
+    """The evaluation of a model, or an ensemble, on the test text."""
     work.run(EVALUATE.format(model=model, out=out), *more, made=f"{out}.json")
-    return float(json.loads((work.folder / f"{out}.json").read_text(encoding="utf-8"))["scores"]["bleu"])
+    return json.loads((work.folder / f"{out}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def spread(bleu: list[float]) -> str:
-    """Mean and standard deviation."""
-    return f"{fmean(bleu):.2f} ± {stdev(bleu):.2f} ({len(bleu)} runs)" if bleu[1:] else f"{bleu[0]:.2f} (1 run)"
+def bleu(*runs: dict[str, Any]) -> str:
+    """BLEU of one run, or of several in the mean."""
+    return spread_in_words(spread(runs, "bleu"))
 
 
 def sentences_per_second(work: Work, models: list[str]) -> dict[str, float]:
@@ -70,23 +71,23 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     if not (options.work / "data").exists():
         (options.work / "data").symlink_to(options.data.resolve())
-    work, bleu = Work(options.work), list[float]()
+    work, singles = Work(options.work), list[dict[str, Any]]()
     for seed in options.seeds:
         settings = {"texts": "data/train", "preset": "small", "steps": options.steps, "seed": seed}
         work.run(TRAIN.format(out=f"single-{seed}", **settings), made=f"single-{seed}.json")
-        bleu.append(score(work, f"single-{seed}", f"single-{seed}"))
+        singles.append(score(work, f"single-{seed}", f"single-{seed}"))
     first, *others = (f"single-{seed}" for seed in options.seeds)
     together = score(work, first, "ensemble", "--ensemble", *others)
-    result: dict[str, Any] = {"BLEU of single models": spread(bleu), "BLEU of their ensemble": f"{together:.2f}"}
+    result: dict[str, Any] = {"BLEU of single models": bleu(*singles), "BLEU of their ensemble": bleu(together)}
     if options.student_steps:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
         for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
-            bleu = []
+            runs = []
             for seed in options.student_seeds:
                 out, settings = f"{name}-{seed}", {"preset": STUDENT, "steps": options.student_steps, "seed": seed}
                 work.run(TRAIN.format(out=out, texts=texts, **settings))
-                bleu.append(score(work, out, out))
-            result[f"BLEU of the small model, {name}"] = spread(bleu)
+                runs.append(score(work, out, out))
+            result[f"BLEU of the small model, {name}"] = bleu(*runs)
         for model, speed in sentences_per_second(work, [first, f"student-{options.student_seeds[0]}"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
     given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"

@@ -197,9 +197,9 @@ def _pieces(paragraph: _Paragraph, answer: Answer) -> Iterator[tuple[str, Path]]
 
 def _spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
     """Where each word stands in a text that has them in this order, whatever their case."""
-    spans, end = [], 0
+    spans, end, text = [], 0, text.lower()
     for word in words:
-        start = max(text.lower().find(word.lower(), end), end)
+        start = max(text.find(word.lower(), end), end)
         end = min(start + len(word), len(text))
         spans.append((start, end))
     return spans

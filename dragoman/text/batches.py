@@ -15,6 +15,7 @@ from dragoman.config import BOS, PAD
 Sentence = Sequence[int] | NDArray[np.integer]
 """Ids."""
 Indices = TypeVar("Indices", NDArray[np.int64], list[int])
+Lengths = TypeVar("Lengths", NDArray[np.int64], int)
 _MULTIPLE = 4  # lengths are padded to multiples, so that few shapes occur: kernels are compiled for each shape
 
 
@@ -96,11 +97,11 @@ def plan_epoch(
 def plan_in_order(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Divide sentences into batches of similar length, longest first; for validation and translation."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])  # for one sentence, faster than NumPy
-    return _cut(order, [-(-lengths[i] // _MULTIPLE) * _MULTIPLE for i in order], batch_tokens, _rounded_down)
+    return _cut(order, [padded_lengths(lengths[i]) for i in order], batch_tokens, _rounded_down)
 
 
-def padded_lengths(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Lengths after padding: rounded up to a multiple of 4; (N,)."""
+def padded_lengths(lengths: Lengths) -> Lengths:
+    """Lengths after padding, or a single one: rounded up to a multiple of 4; (N,)."""
     return -(-lengths // _MULTIPLE) * _MULTIPLE
 
 
