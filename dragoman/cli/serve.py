@@ -1,6 +1,5 @@
 """The verb that answers HTTP requests: serve."""
 
-import gc
 import os
 import tempfile
 from functools import partial
@@ -20,7 +19,7 @@ def serve(config: ServeConfig) -> int:
         if config.processes > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
         started = processes.run(
-            partial(_application, config), config.host, config.port, config.processes, config.max_seconds
+            partial(build_application, config), config.host, config.port, config.processes, config.max_seconds
         )
     return int(not started)
 
@@ -35,9 +34,3 @@ def build_application(config: ServeConfig) -> Any:
     directions = app.Directions(translators, config, config.pivot, config.cache)
     keys = app.Keys.read(Path(config.api_keys)) if config.api_keys else None
     return app.build(directions, config, config, keys)
-
-
-def _application(config: ServeConfig) -> Any:
-    application = build_application(config)
-    gc.freeze()  # what stays for good is not looked through again for every few hundred requests
-    return application

@@ -1,11 +1,14 @@
 """The processes behind a port, by uvicorn: crashed ones are replaced, and on SIGHUP all are, one by one."""
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from multiprocessing import resource_tracker
+from functools import partial
+from multiprocessing import parent_process, resource_tracker
+from threading import Thread
 from typing import Any
 
 from uvicorn import Config
@@ -33,7 +36,7 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
         DragomanError: the port is taken, or the address is none of this machine's.
     """
     config = Config(
-        application,
+        partial(_start, application),
         factory=True,
         http=_Connection,
         ws="none",
@@ -51,6 +54,21 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
         say(f"translating at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         supervisor.run()
     return all(process.exitcode != _START_FAILED for process in supervisor.processes)
+
+
+def _start(application: Callable[[], Any]) -> Any:
+    """The application, in one of the processes."""
+    Thread(target=_end_with_supervisor, daemon=True).start()
+    built = application()
+    gc.freeze()  # what stays for good is not looked through again for every few hundred requests
+    return built
+
+
+def _end_with_supervisor() -> None:
+    """If the supervisor is killed: what goes on without it keeps the port, and memory."""
+    if supervisor := parent_process():
+        supervisor.join()
+        signal.raise_signal(signal.SIGTERM)
 
 
 class _Connection(HttpToolsProtocol):

@@ -109,12 +109,18 @@ def test_sigterm_answers_what_was_accepted_and_sighup_loses_nothing(models: Path
 
 def test_several_directions_and_processes(models: Path, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("secret\n")
-    with served(models / "right", models / "other", "--processes", 2, "--api-keys", tmp_path / "keys") as (_, port):
+    with served(models / "right", models / "other", "--processes", 2, "--api-keys", tmp_path / "keys") as (process, port):
         body = {**json.loads(BODY), "api_key": "secret"}
         for target in ("ne", "xx"):
             assert ask(port, body=json.dumps({**body, "target": target}).encode()) == EXPECTED
         request = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20)
         assert b'dragoman_requests_total{path="/translate",status="200"} 2.0' in request.read()
+        process.kill()  # its processes end too, and the port is free
+        deadline = time.monotonic() + 30
+        with pytest.raises(ConnectionRefusedError):
+            while time.monotonic() < deadline:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                time.sleep(0.1)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5])
