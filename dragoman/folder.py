@@ -119,7 +119,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     if (folder / EXPORT_FILE).is_file():
         raise DragomanError(f"{folder}: an exported model; give the model folder that it was made from")
     if not path.is_file():
-        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; a run saves its first model when it validates")
+        inside = ", ".join(str(found.parent) for found in sorted(folder.glob(f"*/{CONFIG_FILE}")))
+        cure = f"name a model in it: {inside}" if inside else "a run saves its first model when it validates"
+        raise DragomanError(f"{folder}: has no {CONFIG_FILE}; {cure}")
     settings = read_json(path)
     if "model_type" not in settings:
         raise DragomanError(f"{path}: damaged, unreadable, or not a Dragoman configuration")

@@ -135,8 +135,7 @@ def parse(
     required = [option for option in verb.options if option.default is MISSING]
     missing = [option for option in required if given.get(option.name) in (None, "", [], [""])]
     wanted = ", ".join(option.name if option.name in verb.positionals else option.flag for option in missing)
-    is_enough = not missing or (to_print and not to_choose)
-    require(is_enough, f"required: {wanted} (usage: {verb.usage(program)})")
+    require(not missing or (to_print and not to_choose), f"required: {wanted} (usage: {verb.usage(program)})")
     if to_choose:
         given["preset"] = choose_preset(_build(TrainConfig, {n: given[n] for n in given if "." not in n}))
     if verb.config is TrainConfig:

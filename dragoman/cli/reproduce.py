@@ -121,12 +121,10 @@ def _plan_before(recipe: Recipe, config: ReproduceConfig) -> list[Call]:
 
 def _plan(recipe: Recipe, config: ReproduceConfig, folder: Path, seed: int) -> tuple[Call, Call]:
     """The calls of train and evaluate for a seed; raises ConfigError where the recipe has an impossible setting."""
-    training = ["--out", str(folder), "--seed", str(seed), "--device", config.device, *_when_changed(config)]
-    scoring = [str(folder), "--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
-    scoring += ["--device", config.device]
-    training = _options(recipe.train, config) + training
-    scoring += _options(recipe.evaluate, config)
-    return _call("train", training, config), _call("evaluate", scoring, config)
+    device, own = ["--device", config.device], ["--out", str(folder), "--seed", str(seed), *_when_changed(config)]
+    files = ["--json", str(folder / "scores.json"), "--markdown", str(folder / "scores.md")]
+    training = _call("train", [*_options(recipe.train, config), *own, *device], config)
+    return training, _call("evaluate", [str(folder), *files, *device, *_options(recipe.evaluate, config)], config)
 
 
 def _when_changed(config: ReproduceConfig) -> list[str]:

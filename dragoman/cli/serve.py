@@ -18,9 +18,8 @@ def serve(config: ServeConfig) -> int:
     with tempfile.TemporaryDirectory() as metrics:
         if config.processes > 1:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = metrics
-        started = processes.run(
-            partial(build_application, config), config.host, config.port, config.processes, config.max_seconds
-        )
+        application = partial(build_application, config)
+        started = processes.run(application, config.host, config.port, config.processes, config.max_seconds)
     return int(not started)
 
 

@@ -166,13 +166,11 @@ class Api:
         except ValidationError as error:
             raise HTTPException(400, _complaint(error, given)) from None
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
-        if len(texts) > self._limits.max_texts:
-            raise _over_limit(len(texts), self._limits.max_texts)
-        for text in texts:
-            if len(text) > self._limits.max_characters:
-                raise _over_limit(len(text), self._limits.max_characters)
-        if isinstance(asked, AskedTranslation) and asked.alternatives > self._limits.max_alternatives:
-            most = self._limits.max_alternatives
+        limits = self._limits
+        for size, most in [(len(texts), limits.max_texts), *((len(text), limits.max_characters) for text in texts)]:
+            if size > most:
+                raise HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({most})")
+        if isinstance(asked, AskedTranslation) and asked.alternatives > (most := limits.max_alternatives):
             raise HTTPException(400, f"Invalid request: alternatives parameter must be <= {most}")
         return asked, texts
 
@@ -245,10 +243,6 @@ def _complaint(error: ValidationError, given: dict[str, Any]) -> str:
     if given.get(str(name), "") in ("", []):
         return f"Invalid request: missing {name} parameter"
     return f"Invalid request: {name} parameter: {first['msg']}"
-
-
-def _over_limit(size: int, most: int) -> HTTPException:
-    return HTTPException(400, f"Invalid request: request ({size}) exceeds text limit ({most})")
 
 
 def _serve(app: FastAPI, path: str, content: bytes, kind: str, **headers: str) -> None:

@@ -57,18 +57,16 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
 
 
 def _start(application: Callable[[], Any]) -> Any:
-    """The application, in one of the processes."""
-    Thread(target=_end_with_supervisor, daemon=True).start()
+    """The application, in a process that ends when its supervisor is killed, so that the port is free."""
+
+    def follow() -> None:
+        parent_process().join()  # type: ignore[union-attr]
+        signal.raise_signal(signal.SIGTERM)
+
+    Thread(target=follow, daemon=True).start()
     built = application()
     gc.freeze()  # what stays for good is not looked through again for every few hundred requests
     return built
-
-
-def _end_with_supervisor() -> None:
-    """If the supervisor is killed: what goes on without it keeps the port, and memory."""
-    if supervisor := parent_process():
-        supervisor.join()
-        signal.raise_signal(signal.SIGTERM)
 
 
 class _Connection(HttpToolsProtocol):
@@ -114,9 +112,7 @@ class _Supervisor(Multiprocess):
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         cure = "choose another --host or --port"
         raise DragomanError(f"{host}:{port}: can't listen there ({error.strerror or error}); {cure}") from None
-    listening.set_inheritable(True)
-    return listening

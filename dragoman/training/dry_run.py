@@ -31,7 +31,7 @@ from dragoman.training.step import Stepper
 
 _SAMPLE = 16  # a sixteenth and an eighth of a batch tell what the whole one would take
 _MARGIN = 1.5  # for what is needed beside the activations saved for the backward pass
-_WARMING_UP, _STEPS, _SECONDS = 2, 20, 60.0
+_WARMING_UP, _STEPS, _SECONDS = 2, 20, 20.0
 _SPREAD = 0.6  # standard deviation of the logarithm of synthetic lengths
 
 
