@@ -46,9 +46,9 @@ def bleu(*runs: dict[str, Any]) -> str:
     return spread_in_words(spread(runs, "bleu"))
 
 
-def sentences_per_second(work: Work, models: list[str]) -> dict[str, float]:
-    """Speed of each model on the test text with a beam of 4, medians of several rounds in turn."""
-    lines = (work.folder / "data/test_2016_flickr.en").read_text(encoding="utf-8").splitlines()
+def sentences_per_second(work: Work, models: list[str], text: str = "data/test_2016_flickr.en") -> dict[str, float]:
+    """Speed of each model on a test text with a beam of 4, medians of several rounds in turn."""
+    lines = (work.folder / text).read_text(encoding="utf-8").splitlines()
     translators = {model: Translator.load(work.folder / model) for model in models}
     seconds: dict[str, list[float]] = {model: [] for model in models}
     for _ in range(1 + ROUNDS):

@@ -76,9 +76,10 @@ def is_shapes(record: Record) -> bool:
 def shapes_table(record: Record) -> str:
     """Return scores and speed by shape; the first one is what the others are compared with."""
     first, *_ = record["result"].values()
-    rows = ["| layers, encoder+decoder | BLEU | chrF2 | sentences/s | times |", "|---|---:|---:|---:|---:|"]
-    for shape, found in record["result"].items():
+    rows = ["| shape | steps | minutes | BLEU | chrF2 | sentences/s | times |", "|---|---:|---:|---:|---:|---:|---:|"]
+    for found in record["result"].values():
         scores, speed = found["scores"], found["sentences_per_second"]
-        times = speed / first["sentences_per_second"]
-        rows.append(f"| {shape} | {mean(scores, 'bleu', 1)} | {mean(scores, 'chrf', 1)} | {speed:.0f} | {times:.2f} |")
+        times = f"{speed:.0f} | {speed / first['sentences_per_second']:.2f}"
+        name = f"`{found['settings']}` | {found['steps']:,} | {found['minutes']:.0f}"
+        rows.append(f"| {name} | {mean(scores, 'bleu', 1)} | {mean(scores, 'chrf', 1)} | {times} |")
     return "\n".join(rows)
