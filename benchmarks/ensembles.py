@@ -1,14 +1,13 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
     python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000]
-                                   [--student-steps 3000] [--student-seeds 1 2] [--equals]
+                                   [--student-steps 3000] [--student-seeds 1 2]
 
 Trains preset small with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
 translates the source side of the training text; a model of a third of the size, with one decoder layer, learns from the
 text and these translations, and another one from the text alone, in as many steps; and the speeds of teacher and
-student in CTranslate2's int8 are measured, in turn. With --equals, the teachers are small models like the student. WORK
-keeps all models: what was stopped goes on from there. Stores all in benchmarks/results/ensembles.json, with a student
-in distillation.json or distillation-equals.json.
+student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores
+all in benchmarks/results/ensembles.json, or with a student in distillation.json.
 """
 
 import argparse
@@ -68,15 +67,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--student-steps", type=int, default=0)
     parser.add_argument("--student-seeds", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--equals", action="store_true")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     if not (options.work / "data").exists():
         (options.work / "data").symlink_to(options.data.resolve())
     work, singles = Work(options.work), list[dict[str, Any]]()
-    teacher = STUDENT if options.equals else "small"
     for seed in options.seeds:
-        settings = {"texts": "data/train", "preset": teacher, "steps": options.steps, "seed": seed}
+        settings = {"texts": "data/train", "preset": "small", "steps": options.steps, "seed": seed}
         work.run(TRAIN.format(out=f"single-{seed}", **settings), made=f"single-{seed}.json")
         singles.append(score(work, f"single-{seed}", f"single-{seed}"))
     first, *others = (f"single-{seed}" for seed in options.seeds)
@@ -84,8 +81,7 @@ def main() -> None:
     result: dict[str, Any] = {"BLEU of single models": bleu(*singles), "BLEU of their ensemble": bleu(together)}
     if options.student_steps:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
-        texts_of = {"student": "data/train taught"} | ({} if options.equals else {"alone": "data/train"})
-        for name, texts in texts_of.items():
+        for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
             runs = []
             for seed in options.student_seeds:
                 out, settings = f"{name}-{seed}", {"preset": STUDENT, "steps": options.student_steps, "seed": seed}
@@ -97,12 +93,11 @@ def main() -> None:
     given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
     if options.student_steps:
         given += f" --student-steps {options.student_steps} --student-seeds {' '.join(map(str, options.student_seeds))}"
-        given += " --equals" if options.equals else ""
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
-    name = ("distillation-equals" if options.equals else "distillation") if options.student_steps else "ensembles"
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    result_file = RESULTS / f"{'distillation' if options.student_steps else 'ensembles'}.json"
+    result_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
