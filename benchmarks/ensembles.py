@@ -1,13 +1,13 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
-    python benchmarks/ensembles.py MULTI30K WORK [--seeds 1 2 3] [--steps 1000]
+    python benchmarks/ensembles.py MULTI30K WORK [--preset small] [--seeds 1 2 3] [--steps 1000]
                                    [--student-steps 3000] [--student-seeds 1 2]
 
-Trains preset small with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
-translates the source side of the training text; a model of a third of the size, with one decoder layer, learns from the
-text and these translations, and another one from the text alone, in as many steps; and the speeds of teacher and
+Trains a preset with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
+translates the source side of the training text; preset fast, which has a third of the weights of small, learns from the
+text and these translations, and another model from the text alone, in as many steps; and the speeds of teacher and
 student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores
-all in benchmarks/results/ensembles.json, or with a student in distillation.json.
+all in benchmarks/results/ensembles-PRESET.json, or with a student in distillation-PRESET.json.
 """
 
 import argparse
@@ -29,7 +29,6 @@ TRAIN = (
     "--optimizer.schedule linear --seed {seed}"
 )
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
-STUDENT = "tiny --model.num-decoder-layers 1 --model.d-ff 768 --model.dropout 0.1"
 AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag= --beam 1"
 ROUNDS = 5
 
@@ -63,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
+    parser.add_argument("--preset", choices=("small", "fast"), default="small")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--student-steps", type=int, default=0)
@@ -73,7 +73,7 @@ def main() -> None:
         (options.work / "data").symlink_to(options.data.resolve())
     work, singles = Work(options.work), list[dict[str, Any]]()
     for seed in options.seeds:
-        settings = {"texts": "data/train", "preset": "small", "steps": options.steps, "seed": seed}
+        settings = {"texts": "data/train", "preset": options.preset, "steps": options.steps, "seed": seed}
         work.run(TRAIN.format(out=f"single-{seed}", **settings), made=f"single-{seed}.json")
         singles.append(score(work, f"single-{seed}", f"single-{seed}"))
     first, *others = (f"single-{seed}" for seed in options.seeds)
@@ -82,21 +82,24 @@ def main() -> None:
     if options.student_steps:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
         for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
+            if name == "alone" and options.preset == "fast":  # as the single models
+                continue
             runs = []
             for seed in options.student_seeds:
-                out, settings = f"{name}-{seed}", {"preset": STUDENT, "steps": options.student_steps, "seed": seed}
+                out, settings = f"{name}-{seed}", {"preset": "fast", "steps": options.student_steps, "seed": seed}
                 work.run(TRAIN.format(out=out, texts=texts, **settings))
                 runs.append(score(work, out, out))
             result[f"BLEU of the small model, {name}"] = bleu(*runs)
         for model, speed in sentences_per_second(work, [first, f"student-{options.student_seeds[0]}"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
-    given = f"--seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
+    given = f"--preset {options.preset} --seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
     if options.student_steps:
         given += f" --student-steps {options.student_steps} --student-seeds {' '.join(map(str, options.student_seeds))}"
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
-    result_file = RESULTS / f"{'distillation' if options.student_steps else 'ensembles'}.json"
+    kind = "distillation" if options.student_steps else "ensembles"
+    result_file = RESULTS / f"{kind}-{options.preset}.json"
     result_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Small models that train for equally long: scores, and speed of translation.
 
-    python benchmarks/shapes.py {multi30k,tatoeba} DATA WORK [--shapes small=1000 fast=1380 narrow=3000] [--seeds 1 2]
+    python benchmarks/shapes.py {multi30k,tatoeba} DATA WORK [--shapes small=1000 3+1=1380 fast=3000] [--seeds 1 2]
 
 Trains each shape for its number of steps, and translates the test text with each in CTranslate2's int8, as `translate`
 does, in turn; `train --dry-run`, in turn as well, says how long the steps take. WORK keeps all models: what was stopped
@@ -17,12 +17,16 @@ from statistics import median
 from typing import Any
 
 from augmentation import Work
-from ensembles import STUDENT, sentences_per_second
+from ensembles import sentences_per_second
 from hardware import describe_hardware
 from quality_report import shapes_table
 
 RESULTS = Path(__file__).parent / "results"
-SHAPES = {"small": "--preset small", "fast": "--preset fast", "narrow": f"--preset {STUDENT}"}
+SHAPES = {
+    "small": "--preset small",
+    "3+1": "--preset small --model.num-decoder-layers 1",
+    "fast": "--preset fast",
+}
 TEXTS = {
     "multi30k": ("en", "de", "train", "val", "test_2016_flickr"),
     "tatoeba": ("en", "fr", "tatoeba-en-fr-train", "tatoeba-en-fr-valid", "tatoeba-en-fr-test"),
@@ -54,7 +58,7 @@ def main() -> None:
     parser.add_argument("text", choices=TEXTS)
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--shapes", nargs="+", default=["small=1000", "fast=1380", "narrow=3000"])
+    parser.add_argument("--shapes", nargs="+", default=["small=1000", "3+1=1380", "fast=3000"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)

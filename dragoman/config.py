@@ -393,14 +393,13 @@ def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> 
 # let post-norm layers learn sooner. With smaller initial embeddings `small` translated better (docs/results.md),
 # probably because a rare subword keeps much of its initial noise.
 _SHORT_RUN = {"model.init_gain": 0.5, "optimizer.schedule": "inverse-sqrt", "optimizer.batch_tokens": 3072}
-
-_SMALL = {"model.embedding_gain": 0.3, "optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400} | _SHORT_RUN
-_SMALL |= _shape(3, 256, 1024, 4, 0.15)
+_NARROW_RUN = _SHORT_RUN | {"optimizer.peak_lr": 4e-3, "optimizer.warmup_steps": 1000}
+_SMALL_RUN = _SHORT_RUN | {"optimizer.peak_lr": 2e-3, "optimizer.warmup_steps": 400}
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": _shape(4, 128, 256, 4, 0.3) | _SHORT_RUN | {"optimizer.peak_lr": 4e-3, "optimizer.warmup_steps": 1000},
-    "small": _SMALL,
-    "fast": _SMALL | {"model.num_decoder_layers": 1},
+    "tiny": _shape(4, 128, 256, 4, 0.3) | _NARROW_RUN,
+    "small": _shape(3, 256, 1024, 4, 0.15) | {"model.embedding_gain": 0.3} | _SMALL_RUN,
+    "fast": _shape(4, 128, 768, 4, 0.1) | {"model.num_decoder_layers": 1} | _NARROW_RUN,
     "base": _shape(6, 512, 2048, 8, 0.1) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
     "big": _shape(6, 1024, 4096, 16, 0.3) | {"text.vocab_size": 37_000, "optimizer.batch_tokens": 25_000},
 }
