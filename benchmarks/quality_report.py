@@ -76,7 +76,10 @@ def is_shapes(record: Record) -> bool:
 def shapes_table(record: Record) -> str:
     """Return scores and speed by shape; the first one is what the others are compared with."""
     first, *_ = record["result"].values()
-    rows = ["| shape | steps | minutes, estimated | BLEU | chrF2 | sentences/s | times |", "|---|---:|---:|---:|---:|---:|---:|"]
+    rows = [
+        "| shape | steps | minutes, estimated | BLEU | chrF2 | sentences/s | times |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
     for found in record["result"].values():
         scores, speed = found["scores"], found["sentences_per_second"]
         times = f"{speed:.0f} | {speed / first['sentences_per_second']:.2f}"
