@@ -47,46 +47,56 @@ Replace words in capitals by your own paths:
 
 `make bench DATA=FOLDER` installs the other toolkits and compares their speed with Dragoman's.
 """
-TITLES = {
-    "speed-training": "Training speed of Dragoman and other toolkits",
-    "speed-training-avx512": "Training speed with AVX-512 bf16",
-    "speed-training-avx2": "Training speed with AVX2",
-    "gpu-training": "Training speed on one GPU",
-    "operations": "Where the time of a training step goes",
-    "speed-decoding": "Translation speed of Dragoman and other toolkits",
-    "speed-decoding-avx512": "Translation speed with AVX-512 VNNI",
-    "time-to-quality": "Time and quality of equally long runs, from raw text",
-    "ablation": "Settings for small texts: Multi30k English–German, validation text",
-    "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
-    "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
-    "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
-    "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
-    "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
-    "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
-    "rehearsals": "Estimated time and memory of recipes",
-    "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
-    "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
-    "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
-    "directions": "One model of several directions and a model for each: Multi30k",
-    "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
-    "ensembles-fast": "An ensemble of two models: Multi30k English–German, preset fast, 3,000 steps",
-    "distillation-small": "Distillation: what preset fast learns from two of preset small, Multi30k English–German",
-    "shapes-multi30k": "Small models in about the same time: Multi30k English–German",
-    "shapes-tatoeba": "Small models in about the same time: Tatoeba English–French",
-    "placeholders": "Placeholders",
-    "glossary": "A glossary",
-    "alignments-en-de": "Word alignments from cross-attention, English–German",
-    "alignments-en-fr": "Word alignments from cross-attention, English–French",
-    "fine-tuning-en-fr": "Fine-tuning on 2,000 captions, English–French",
-    "kills": "A run killed repeatedly, compared with an uninterrupted run",
-    "fuzz": "Malformed texts, settings and model folders",
-    "doctor": "Checking parallel text",
-    "memory": "Memory for training",
-    "preparation": "Preparing millions of sentence pairs",
-    "growth": "Growth of cost with length and text size, and time to start",
-    "exports": "Exported models compared with Dragoman",
-    "serve": "The HTTP server beside LibreTranslate",
-    "processors": "Processors without AMX or AVX-512, emulated",
+CHAPTERS = {
+    "Quality": {
+        "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
+        "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
+        "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
+        "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
+        "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
+        "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
+        "rehearsals": "Estimated time and memory of recipes",
+        "multi30k-en-de-small": "Multi30k English–German, preset small, 15 minutes",
+        "time-to-quality": "Time and quality of equally long runs, from raw text",
+        "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
+        "ablation": "Settings for small texts: Multi30k English–German, validation text",
+        "shapes-multi30k": "Small models in about the same time: Multi30k English–German",
+        "shapes-tatoeba": "Small models in about the same time: Tatoeba English–French",
+    },
+    "More from less text": {
+        "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
+        "directions": "One model of several directions and a model for each: Multi30k",
+        "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
+        "ensembles-fast": "An ensemble of two models: Multi30k English–German, preset fast, 3,000 steps",
+        "distillation-small": "Distillation: what preset fast learns from two of preset small, Multi30k English–German",
+        "fine-tuning-en-fr": "Fine-tuning on 2,000 captions, English–French",
+    },
+    "Speed and memory": {
+        "speed-training": "Training speed of Dragoman and other toolkits",
+        "speed-training-avx512": "Training speed with AVX-512 bf16",
+        "speed-training-avx2": "Training speed with AVX2",
+        "gpu-training": "Training speed on one GPU",
+        "operations": "Where the time of a training step goes",
+        "speed-decoding": "Translation speed of Dragoman and other toolkits",
+        "speed-decoding-avx512": "Translation speed with AVX-512 VNNI",
+        "memory": "Memory for training",
+        "preparation": "Preparing millions of sentence pairs",
+        "growth": "Growth of cost with length and text size, and time to start",
+        "processors": "Processors without AMX or AVX-512, emulated",
+    },
+    "What a model does and where it runs": {
+        "placeholders": "Placeholders",
+        "glossary": "A glossary",
+        "alignments-en-de": "Word alignments from cross-attention, English–German",
+        "alignments-en-fr": "Word alignments from cross-attention, English–French",
+        "exports": "Exported models compared with Dragoman",
+        "serve": "The HTTP server beside LibreTranslate",
+    },
+    "What can go wrong": {
+        "doctor": "Checking parallel text",
+        "fuzz": "Malformed texts, settings and model folders",
+        "kills": "A run killed repeatedly, compared with an uninterrupted run",
+    },
 }
 TABLES = (
     (is_time_to_quality, quality_tables),
@@ -139,19 +149,29 @@ def render() -> str:
     """Return the page."""
     signatures = "\n".join(f"- {METRICS[name]}: `{signature}`" for name, signature in USUAL_SIGNATURES.items())
     parts = [HEAD.format(machine=f"{USUAL_MACHINE}, {USUAL_SOFTWARE}", signatures=signatures)]
-    for name, title in TITLES.items():
-        path = ROOT / "benchmarks" / "results" / f"{name}.json"
-        if not path.is_file():
-            continue
-        record = json.loads(path.read_text(encoding="utf-8"))
-        commands = "\n".join(record.get("commands") or [record["command"]])
-        machines = record["hardware"] if isinstance(record["hardware"], list) else [record["hardware"]]
-        where = "; and ".join(map(in_words, machines))
-        at = "" if where == USUAL_MACHINE else f"On {where}.\n\n"
-        plain = ["| | |", "|---|---|", *rows(record["result"])]
-        table = next((table(record) for fits, table in TABLES if fits(record)), "\n".join(plain))
-        parts.append(f"## {title}\n\n```sh\n{commands}\n```\n\n{at}{table}\n")
+    for chapter, titles in CHAPTERS.items():
+        parts.append(f"## {chapter}\n")
+        for name, title in titles.items():
+            path = ROOT / "benchmarks" / "results" / f"{name}.json"
+            if path.is_file():
+                parts.append(f"### {title}\n\n{section(json.loads(path.read_text(encoding='utf-8')))}\n")
     return "\n".join(parts)
+
+
+def section(record: dict[str, Any]) -> str:
+    """Return how a result was made, where, and its tables."""
+    first, *others = record.get("commands") or [record["command"]]
+    is_script = first.endswith("# runs:")  # which runs the others
+    shown = [first.removesuffix("# runs:").rstrip()] if is_script else [first, *others]
+    parts = ["```sh", *shown, "```", ""]
+    if is_script:
+        summary = f"<details markdown><summary>The {len(others)} commands that it runs</summary>"
+        parts += [summary, "", "```sh", *others, "```", "", "</details>", ""]
+    machines = record["hardware"] if isinstance(record["hardware"], list) else [record["hardware"]]
+    where = "; and ".join(map(in_words, machines))
+    parts += [f"On {where}.", ""] * (where != USUAL_MACHINE)
+    plain = ["| | |", "|---|---|", *rows(record["result"])]
+    return "\n".join([*parts, next((table(record) for fits, table in TABLES if fits(record)), "\n".join(plain))])
 
 
 if __name__ == "__main__":
