@@ -71,14 +71,14 @@ class TrainingObjective(nn.Module):
         """The sum of the losses over the real positions, in nats: a float32 scalar; ids (B, S), (B, T) and (B, T)."""
         if self.r_drop:
             source, target_input, target_output = (ids.repeat(2, 1) for ids in (source, target_input, target_output))
-        states = self._states(source, target_input)  # (P · B, T, D)
-        real = target_output != PAD
-        softmax, passes = self.model.softmax, 2 if self.r_drop else 1
+        states = self._states(source, target_input).flatten(0, 1)  # (P · B · T, D)
+        target, softmax, passes = target_output.flatten(), self.model.softmax, 2 if self.r_drop else 1
+        real = target.ne(PAD).nonzero()[:, 0]  # found once: a GPU must be waited for
         loss: Tensor = _ProjectedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            states[real].view(passes, -1, states.size(-1)),
+            states.index_select(0, real).view(passes, -1, states.size(-1)),
             softmax.weight,
             softmax.bias,
-            target_output[real].view(passes, -1)[0],
+            target.index_select(0, real).view(passes, -1)[0],
             self.smoothing,
             self.r_drop,
         )
