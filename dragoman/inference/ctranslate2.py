@@ -15,7 +15,7 @@ from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import SPECIALS, Vocabulary
 
-_BATCH_TOKENS = 2048  # of source text times beam, in the batches that CTranslate2 cuts from what it is given
+_BATCH_TOKENS, _FORCED_TOKENS = 2048, 512  # in batches that CTranslate2 cuts: to search (times beam), of given pairs
 _BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 _NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
 
@@ -59,6 +59,7 @@ class CTranslate2Engine:
         kind, _, index = device.partition(":")
         cores = available_cores() if kind == "cpu" else 1
         self.workers = min(workers or cores, cores)
+        self.forced_tokens = self.aligned_tokens = _BATCHES_AT_ONCE * self.workers * _FORCED_TOKENS
         try:
             self._translator = ctranslate2.Translator(
                 str(folder),
@@ -140,7 +141,7 @@ class CTranslate2Engine:
         found = self._translator.score_batch(
             [self._source(ids) for ids in sources],
             [self._vocabulary.target.pieces(ids[:-1]) for ids in targets],
-            max_batch_size=_BATCH_TOKENS,
+            max_batch_size=_FORCED_TOKENS,
             batch_type="tokens",
             max_input_length=0,
         )
@@ -155,7 +156,7 @@ class CTranslate2Engine:
         found = self._translator.translate_batch(
             [self._source(ids) for ids in sources],
             target_prefix=prefixes,
-            max_batch_size=_BATCH_TOKENS,
+            max_batch_size=_FORCED_TOKENS,
             batch_type="tokens",
             beam_size=1,
             max_input_length=0,

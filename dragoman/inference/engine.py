@@ -78,6 +78,7 @@ class Engine:
         self.model, self.config, self.device, self.autocast = model, model.config, torch.device(device), autocast
         model.to(self.device)
         self._ensemble = [other.to(self.device).eval() for other in ensemble]
+        self.forced_tokens, self.aligned_tokens = 4096, 2048  # budgets of a batch of pairs; of one with all attention
 
     @property
     def computing(self) -> str:

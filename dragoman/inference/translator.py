@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["auto", "fp32", "bf16"]
 _MOST_TERMS = 9  # of a glossary in a sentence, put in one after the other
-_FORCED_TOKENS = 4096  # budget of one batch of given translations: pairs × longest side
-_ALIGNED_TOKENS = 2048  # budget of one batch whose attention weights are all kept
 
 
 def _late(module: str) -> Any:
@@ -240,8 +238,7 @@ class Translator:
         if config.sampling or forced:
             found = self._search_with_rules(segments, forced or [""] * len(segments), config, first_line, count)
         else:
-            lengths = [len(segment.ids) for segment in segments]
-            budget = self.engine.batch_tokens(config)
+            lengths, budget = [len(segment.ids) for segment in segments], self.engine.batch_tokens(config)
             found = in_batches(
                 lambda batch: self._search([segments[i].ids for i in batch], config), lengths, budget, count
             )
@@ -403,7 +400,7 @@ class Translator:
         log_probs = in_batches(
             lambda some: self.engine.score([sources[i] for i in some], [targets[i] for i in some]),
             lengths,
-            _FORCED_TOKENS,
+            self.engine.forced_tokens,
         )
         return [PairScore(log_prob, len(target)) for log_prob, target in zip(log_probs, targets, strict=True)]
 
@@ -464,7 +461,7 @@ class Translator:
             ]
 
         lengths = [max(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
-        return in_batches(compute, lengths, _ALIGNED_TOKENS)
+        return in_batches(compute, lengths, engine.aligned_tokens)
 
     def aligning_layer(self, layer: int) -> int:
         """The decoder layer, from 0, that alignments are read from; layer counts from 1, and 0 is for the default."""

@@ -8,11 +8,12 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from unicodedata import category, decomposition, is_normalized, normalize
 
 import sentencepiece
@@ -64,8 +65,7 @@ class SubwordModel:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
-        ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=_threads(lines))
-        return ids
+        return list(_each(self._processor.encode, lines))
 
     @property
     def merges(self) -> bool:
@@ -89,8 +89,7 @@ class SubwordModel:
 
     def decode(self, sentences: Sequence[Sequence[int]]) -> list[str]:
         """The text of each sequence of ids, on one line; special symbols are left out."""
-        own = [[i for i in ids if i > EOS] for ids in sentences]
-        texts: list[str] = self._processor.decode(own, num_threads=_threads(own))
+        texts: list[str] = _each(self._processor.decode, [[i for i in ids if i > EOS] for ids in sentences])
         return [text.replace("\n", " ") for text in texts]  # bytes can spell a line break
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -165,7 +164,7 @@ class ListedModel(SubwordModel):
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
         tagged = [self.split_tag(line) for line in lines]
-        found = self._processor.encode([line for _, line in tagged], out_type=str, num_threads=_threads(lines))
+        found = _each(partial(self._processor.encode, out_type=str), [line for _, line in tagged])
         return [
             self.ids([tag] if tag else []) + [place if place > EOS else UNK for place in self.ids(pieces)]
             for (tag, _), pieces in zip(tagged, found, strict=True)
@@ -183,8 +182,10 @@ def _tag_of(line: str) -> str:
     return found[0] if found else ""
 
 
-def _threads(lines: Sequence[object]) -> int:
-    return os.cpu_count() or 1 if len(lines) > _MIN_LINES_FOR_THREADS else 1
+def _each(process: Callable[..., Any], items: Sequence[object]) -> Any:
+    """What SentencePiece makes of each item. Many are a batch, for which it starts threads."""
+    is_batch = len(items) > _MIN_LINES_FOR_THREADS
+    return process(list(items), num_threads=os.cpu_count() or 1) if is_batch else list(map(process, items))
 
 
 def learn_subwords(lines: Iterable[str], config: TextConfig, size: int = 0) -> SubwordModel:
