@@ -74,7 +74,7 @@ def _product_seconds(dtype: torch.dtype) -> float:
     a, b = torch.ones(512, 512, dtype=dtype), torch.ones(512, 512, dtype=dtype)
     a @ b
     times: list[float] = []
-    while len(times) < 2 or (len(times) < _TIMED_PRODUCTS and sum(times) < _TIMED_SECONDS):
+    while not times or (len(times) < _TIMED_PRODUCTS and sum(times) < _TIMED_SECONDS):
         start = time.perf_counter()
         a @ b
         times.append(time.perf_counter() - start)
