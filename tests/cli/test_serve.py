@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pytest
 from dragoman.cli.main import main
 from dragoman.inference.translator import Translator
 from tests.small_models import LINES, small_model
+from tests.waiting import is_listening, wait_for
 
 EXPECTED: dict[str, str] = {}  # answer to BODY, once there are models
 BODY = json.dumps({"q": LINES[3], "source": "en", "target": "ne"}).encode()
@@ -94,9 +95,7 @@ def test_sigterm_answers_what_was_accepted_and_sighup_loses_nothing(models: Path
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, "facts": {"new": True}}))
         process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 60
-        while not (folder / "ctranslate2").is_dir() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: (folder / "ctranslate2").is_dir())
         time.sleep(1.5)
         assert not wrong
         ending.set()
@@ -114,15 +113,10 @@ def test_several_directions_and_processes(models: Path, tmp_path: Path) -> None:
         body = {**json.loads(BODY), "api_key": "secret"}
         for target in ("ne", "xx"):
             assert ask(port, body=json.dumps({**body, "target": target}).encode()) == EXPECTED
-        request = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20)
-        assert b'dragoman_requests_total{path="/translate",status="200"} 2.0' in request.read()
+        metrics, both = f"http://127.0.0.1:{port}/metrics", b'requests_total{path="/translate",status="200"} 2.0'
+        wait_for(lambda: both in urllib.request.urlopen(metrics, timeout=20).read())  # counted after the answer
         process.kill()  # its processes end too, and the port is free
-        deadline = time.monotonic() + 30
-        with suppress(ConnectionRefusedError):
-            while time.monotonic() < deadline:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                time.sleep(0.1)
-            pytest.fail("the port is still taken")
+        wait_for(lambda: not is_listening(port))
 
 
 @pytest.mark.parametrize("seconds", [0, 0.5])

@@ -24,7 +24,9 @@ import refresh
 import symbols
 
 GFM = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-SHOWN_HTML = re.compile(r"<!--.*?-->|<summary>[^<]*</summary>|</?(br|picture|source|img|sub|sup|kbd|details)\b[^>]*>", re.S)
+SHOWN_HTML = re.compile(
+    r"<!--.*?-->|<summary>[^<]*</summary>|</?(br|picture|source|img|sub|sup|kbd|details)\b[^>]*>", re.S
+)
 LEFTOVER = re.compile(r"\[\[|\{ ?[#.:]|^!!!|^\?\?\?|^===|\n: |<!--|-->", re.M)
 MATH = re.compile(r"(?<![\\\w$])\$(?=\S)([^$]+)(?<=\S)\$")
 

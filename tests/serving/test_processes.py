@@ -2,8 +2,6 @@
 
 import http.client
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
@@ -13,21 +11,7 @@ from starlette.responses import PlainTextResponse
 from uvicorn import Config, Server
 
 from dragoman.serving import processes
-
-
-def wait_for(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def is_listening(port: int) -> bool:
-    try:
-        http.client.HTTPConnection("127.0.0.1", port, timeout=10).connect()
-    except ConnectionRefusedError:
-        return False
-    return True
+from tests.waiting import is_listening, wait_for
 
 
 def test_open_connections_get_one_more_answer_before_they_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
