@@ -59,7 +59,7 @@ class CTranslate2Engine:
         kind, _, index = device.partition(":")
         cores = available_cores() if kind == "cpu" else 1
         self.workers = min(workers or cores, cores)
-        self.forced_tokens = self.aligned_tokens = _BATCHES_AT_ONCE * self.workers * _FORCED_TOKENS
+        self.forced_tokens = self.aligned_tokens = 8 * self.workers * _FORCED_TOKENS  # all attention weights are kept
         try:
             self._translator = ctranslate2.Translator(
                 str(folder),
