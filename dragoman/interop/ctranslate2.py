@@ -35,12 +35,12 @@ class CTranslate2Backend(Backend):
         self.vocabulary = Vocabulary.load(folder)
         self.name = f"ctranslate2 {ctranslate2.__version__}"
         self.exact = exact
-        self._engine = CTranslate2Engine(folder, self.vocabulary, config, workers=1)
+        self._engine = CTranslate2Engine(folder, self.vocabulary, config)
 
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
         config, sources = SearchConfig(beam=beam, length_penalty=0.0), [source[self._start :] for source in sources]
-        found = self._engine.hypotheses(sources, config, [limit] * len(sources))
+        found = self._engine.hypotheses(sources, config, limits)
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -246,8 +247,15 @@ class HuggingFaceBackend(Backend):
         rows = [[self._target[token] for token in tokens] for tokens in sentences]
         return [str(text) for text in self._tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
+        found: list[list[int]] = []
+        for _, group in groupby(zip(sources, limits, strict=True), key=lambda pair: len(pair[0])):
+            batch = list(group)  # of one length, as a call has one limit for all
+            found += self._search([source for source, _ in batch], beam, batch[0][1])
+        return found
+
+    def _search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
         with torch.inference_mode():
             found = self._model.generate(
                 input_ids=torch.tensor([[self._source[token] for token in tokens] for tokens in sources]),

@@ -182,10 +182,10 @@ class OnnxBackend(Backend):
             for place in (encoder_file, decoder_file)
         )
 
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
         config = SearchConfig(beam=beam, length_penalty=0.0)
-        found = search(self._step, self._start(sources), [limit] * len(sources), config, [NEVER_WRITTEN])
+        found = search(self._step, self._start(sources), limits, config, [NEVER_WRITTEN])
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

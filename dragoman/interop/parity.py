@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from dragoman.config import EOS, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
 from dragoman.folder import run_settings
 from dragoman.inference.engine import Engine
+from dragoman.inference.hypotheses import length_limits
 from dragoman.inference.rules import NEVER_WRITTEN
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.text.corpus import read_pairs
@@ -34,8 +35,10 @@ _MAX_ROUNDING = 5.0  # of a log-probability, and
 _MAX_BLEU_DIFFERENCE = 2.0  # if weights are quantized: more than that is not rounding
 _MAX_WRONG = 0.001  # share of the lines that may differ by more than a tie
 _SPELLS_SYMBOL = re.compile(r"<unk>|<pad>|</?s>|^\s*>>.+<<")
-_RANDOM_LENGTHS = (3, 30)  # subwords of a random line
+_RANDOM_LENGTHS = (3, 20)  # subwords of a random line
 _TRIES_PER_LINE = 100
+_SENTENCES_AT_ONCE = 16
+_MORE_THAN_SOURCE = 20  # subwords that a translation may have: far more have those without an end, which say nothing
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
@@ -112,8 +115,8 @@ class Backend(ABC):
         return self.vocabulary.target.decode(sentences)
 
     @abstractmethod
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-        """The most probable hypothesis of each source, without EOS; at most `limit` subwords."""
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
+        """The most probable hypothesis of each source, without EOS and of at most so many subwords."""
 
     @abstractmethod
     def forced(self, source: list[int], target: list[int]) -> Array:
@@ -193,7 +196,7 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
         unlike = [place for place in readable if texts[place].strip() != other_texts[place].strip()]
         parity.tokenized_alike &= not unlike
         parity.identical[str(beam)], parity.endless[str(beam)] = len(same), len(endless)
-        calls = [_closest_call(engine, ids[place], beam) for place in differing]
+        calls = [_closest_call(engine, ids[place], beam) for place in differing if other.exact]
         kept_out = [call.kept_out and other.renormalizes for call in calls]
         parity.forbidden[str(beam)] = sum(kept_out)
         parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
@@ -227,22 +230,19 @@ def _cut_alike(vocabulary: Vocabulary, other: Backend, sample: Sample) -> tuple[
 def _search_both(
     engine: Engine, other: Backend, sources: list[list[int]], beam: int
 ) -> tuple[list[list[int]], list[list[int]], set[int]]:
-    """The best hypotheses of both sides for sources sorted by length, and the places of those without an end.
-
-    Sentences of one length are searched together, so that all have the same limit.
-    """
+    """The best hypotheses of both sides for sources sorted by length, and the places of those without an end."""
     ours: list[list[int]] = []
     theirs: list[list[int]] = []
-    endless: set[int] = set()
-    config = SearchConfig(beam=beam, length_penalty=0.0)
+    config = SearchConfig(beam=beam, length_penalty=0.0, max_length=_MORE_THAN_SOURCE)
+    limits = length_limits(sources, config, engine.config.max_length)
     report = NowAndThen(say)
-    for length, group in groupby(sources, key=len):
-        batch, start = list(group), len(ours)
-        limit = min(length + config.max_length, engine.config.max_length - 1)
-        ours += [found[0].tokens for found in engine.search(batch, config)]
-        theirs += other.search(batch, beam, limit)
-        endless |= {place for place in range(start, len(ours)) if min(len(ours[place]), len(theirs[place])) >= limit}
+    for start in range(0, len(sources), _SENTENCES_AT_ONCE):
+        batch = slice(start, start + _SENTENCES_AT_ONCE)
+        ours += [found[0].tokens for found in engine.search(sources[batch], config)]
+        theirs += other.search(sources[batch], beam, limits[batch])
         report(f"  beam {beam}: {len(ours):,} of {len(sources):,} sentences")
+    both = zip(ours, theirs, limits, strict=True)
+    endless = {place for place, (here, there, limit) in enumerate(both) if min(len(here), len(there)) >= limit}
     return ours, theirs, endless
 
 
@@ -251,18 +251,20 @@ def _compare_numbers(
 ) -> None:
     """Set the largest difference along the translations."""
     report = NowAndThen(say)
-    for number, (source, target) in enumerate(zip(sources, targets, strict=True)):
-        report(f"  numbers along the translations: {number:,} of {len(sources):,} sentences")
-        there = other.forced(source, [*target, EOS])
-        here = engine.logits([source], [[*target, EOS]])[0, : len(target) + 1].cpu()  # without padding
-        if there.ndim == 1:
-            parity.logits = "log-probabilities"
-            chosen = torch.tensor([*target, EOS])[:, None]
-            here = here.log_softmax(dim=1).gather(1, chosen)[:, 0]
-        differences = (here - torch.from_numpy(there)).abs().nan_to_num(nan=math.inf)
-        if there.ndim == 2:
-            differences[:, list(other.absent)] = 0.0
-        parity.largest_difference = max(parity.largest_difference, float(differences.max()))
+    ended = [[*target, EOS] for target in targets]
+    for start in range(0, len(sources), _SENTENCES_AT_ONCE):
+        report(f"  numbers along the translations: {start:,} of {len(sources):,} sentences")
+        batch = slice(start, start + _SENTENCES_AT_ONCE)
+        logits = engine.logits(sources[batch], ended[batch]).cpu()
+        for source, target, padded in zip(sources[batch], ended[batch], logits, strict=True):
+            there, here = other.forced(source, target), padded[: len(target)]
+            if there.ndim == 1:
+                parity.logits = "log-probabilities"
+                here = here.log_softmax(dim=1).gather(1, torch.tensor(target)[:, None])[:, 0]
+            differences = (here - torch.from_numpy(there)).abs().nan_to_num(nan=math.inf)
+            if there.ndim == 2:
+                differences[:, list(other.absent)] = 0.0
+            parity.largest_difference = max(parity.largest_difference, float(differences.max()))
 
 
 class _ClosestCall:

@@ -106,10 +106,12 @@ class WebBackend(OnnxBackend):
         """As Backend.decode."""
         return [self._target.decode([i for i in ids if i > EOS]).replace("\n", " ") for ids in sentences]
 
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search; with rounded weights one by one, as in a browser, or they would depend on each other."""
-        batches = [sources] if self.exact else [[source] for source in sources]
-        return [tokens for batch in batches for tokens in super(WebBackend, self).search(batch, beam, limit)]
+        if self.exact:
+            return super().search(sources, beam, limits)
+        alone = zip(sources, limits, strict=True)
+        return [super(WebBackend, self).search([source], beam, [limit])[0] for source, limit in alone]
 
 
 def check_assets(assets: str) -> None:

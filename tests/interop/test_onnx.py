@@ -64,13 +64,12 @@ def test_the_graphs_take_any_number_and_length_of_sentences(exported: tuple[Mode
 
 
 def test_padding_changes_no_translation(exported: tuple[ModelFolder, Path]) -> None:
-    """The proof has no padding: it takes sentences of one length together."""
     backend = onnx.OnnxBackend(exported[1])
     sources = backend.encode(LINES[:9])
     assert len({len(source) for source in sources}) > 3
     for beam in (1, 4):
-        alone = [backend.search([source], beam, 40)[0] for source in sources]
-        assert backend.search(sources, beam, 40) == alone
+        alone = [backend.search([source], beam, [40])[0] for source in sources]
+        assert backend.search(sources, beam, [40 for _ in sources]) == alone
     _, ours = backend._step(torch.full((9,), BOS), backend._start(sources))
     apart = [backend._step(torch.tensor([BOS]), backend._start([source]))[1] for source in sources]
     torch.testing.assert_close(ours, torch.cat(apart), atol=1e-5, rtol=1e-5)

@@ -42,8 +42,8 @@ class Mirror(Backend):
         found = super().decode(sentences)
         return [f"{text}s" if i < self.words else text for i, text in enumerate(found)]
 
-    def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-        config = SearchConfig(beam=beam, length_penalty=0.0)
+    def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
+        config = SearchConfig(beam=beam, length_penalty=0.0, max_length=limits[0] - len(sources[0]))
         found = [best[0].tokens for best in self.engine.search(sources, config)]
         return [[*tokens, 9] if i < self.tokens else tokens for i, tokens in enumerate(found)]
 
@@ -113,8 +113,8 @@ def test_lines_that_spell_symbols_are_left_out_where_they_are_cut_otherwise() ->
 
 def test_translations_without_an_end_say_nothing() -> None:
     class Endless(Mirror):
-        def search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-            return [[9] * (limit + 1) for _ in sources]
+        def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
+            return [[9] * (limit + 1) for limit in limits]
 
     parity = compare(Endless())
     assert not parity.passed, "only one side is without an end"

@@ -78,7 +78,8 @@ def test_8_bits_are_a_quarter_of_the_size_with_one_table_and_do_not_depend_on_th
     assert not parity.exact
     assert parity.identical["1"] >= 10
     sources = backend.encode(LINES[:9])
-    assert backend.search(sources, 1, 40) == [backend.search([source], 1, 40)[0] for source in sources]
+    limits = [40 for _ in sources]
+    assert backend.search(sources, 1, limits) == [backend.search([source], 1, [40])[0] for source in sources]
 
 
 @pytest.fixture

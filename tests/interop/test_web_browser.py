@@ -198,6 +198,6 @@ def test_in_8_bits_the_browser_writes_what_the_proof_has_seen(browser: Any, asse
         visit(browser, served.address)
         found = [one["text"] for one in translations(browser, LINES)]
         ids = backend.encode(LINES)
-        expected = backend.decode([backend.search([one], 1, len(one) + GREEDY.max_length)[0] for one in ids])
+        expected = backend.decode([backend.search([one], 1, [len(one) + GREEDY.max_length])[0] for one in ids])
         same = sum(here == there for here, there in zip(found, expected, strict=True))
         assert same >= 0.95 * len(LINES)
