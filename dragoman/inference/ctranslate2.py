@@ -51,7 +51,7 @@ class CTranslate2Engine:
             config: the shape of the model.
             device: cpu, cuda or cuda:N.
             compute_type: the precision, one of CTranslate2's names; default is that of the file.
-            workers: batches computed at the same time, which share the cores; 0 is one for each core.
+            workers: batches computed at the same time, each on one core; 0: as many as there are cores.
             attends: whether the model gives away its attention in the layer that alignments are read from.
         """
         self.aligning_layer = alignment_layer(config.num_decoder_layers) if attends else -1
@@ -67,7 +67,7 @@ class CTranslate2Engine:
                 device_index=int(index or 0),
                 compute_type=compute_type,
                 inter_threads=self.workers,
-                intra_threads=cores // self.workers,
+                intra_threads=1,  # more of them mostly wait for one another
             )
         except (RuntimeError, ValueError) as error:
             raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
