@@ -32,7 +32,7 @@ class TranslatorConfig(LanguageConfig, SearchConfig):
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
     """auto takes CTranslate2 on a CPU, except with bf16; it needs a copy of the model, made once in its folder."""
     workers: NotNegative = 0
-    """Batches that CTranslate2 computes at the same time, each on one core; 0: as many as there are cores."""
+    """Batches that CTranslate2 computes at the same time, each on one core; 0: one for each core."""
     ensemble: list[str] = field(default_factory=list)
     """Further model folders, such as other seeds, with the same subwords; PyTorch averages their probabilities."""
 

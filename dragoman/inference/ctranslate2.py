@@ -51,7 +51,7 @@ class CTranslate2Engine:
             config: the shape of the model.
             device: cpu, cuda or cuda:N.
             compute_type: the precision, one of CTranslate2's names; default is that of the file.
-            workers: batches computed at the same time, each on one core; 0: as many as there are cores.
+            workers: batches computed at the same time, each on one core; 0: one for each core.
             attends: whether the model gives away its attention in the layer that alignments are read from.
         """
         self.aligning_layer = alignment_layer(config.num_decoder_layers) if attends else -1

@@ -105,8 +105,7 @@ class Translator:
             precision: fp32, bf16 (PyTorch only) or auto: what is fastest, which on a CPU is CTranslate2's int8. An
                 exported model keeps its own. With int8 and bf16, one or two lines in a hundred depend on what is
                 translated beside them.
-            workers: batches that CTranslate2 computes at the same time, each on one core; 0: as many as there are
-                cores.
+            workers: batches that CTranslate2 computes at the same time, each on one core; 0: one for each core.
             ensemble: further model folders, whose probabilities are averaged with the first one's, in PyTorch.
         """
         require(engine in get_args(EngineName), f"engine must be auto, torch or ctranslate2, not {engine!r}")

@@ -28,8 +28,6 @@ _TEMPLATES = jinja2.Environment(
     autoescape=False,  # Markdown and Python
 )
 _TEMPLATES.filters["json"] = partial(json.dumps, ensure_ascii=False)
-
-
 _LOOP = "\nimport json, sys\nfor text in json.load(sys.stdin):\n    print(json.dumps(translate(text)))\n"
 
 

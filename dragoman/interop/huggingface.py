@@ -249,24 +249,20 @@ class HuggingFaceBackend(Backend):
 
     def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
-        found: list[list[int]] = []
+        hypotheses: list[list[int]] = []
         for _, group in groupby(zip(sources, limits, strict=True), key=lambda pair: len(pair[0])):
             batch = list(group)  # of one length, as a call has one limit for all
-            found += self._search([source for source, _ in batch], beam, batch[0][1])
-        return found
-
-    def _search(self, sources: list[list[int]], beam: int, limit: int) -> list[list[int]]:
-        with torch.inference_mode():
-            found = self._model.generate(
-                input_ids=torch.tensor([[self._source[token] for token in tokens] for tokens in sources]),
-                num_beams=beam,
-                do_sample=False,
-                length_penalty=0.0,
-                early_stopping=False,
-                max_length=None,
-                max_new_tokens=limit + 1,
-            )
-        hypotheses = [[self._from_target.get(row, PAD) for row in rows[1:]] for rows in found.tolist()]
+            with torch.inference_mode():
+                found = self._model.generate(
+                    input_ids=torch.tensor([[self._source[token] for token in tokens] for tokens, _ in batch]),
+                    num_beams=beam,
+                    do_sample=False,
+                    length_penalty=0.0,
+                    early_stopping=False,
+                    max_length=None,
+                    max_new_tokens=batch[0][1] + 1,
+                )
+            hypotheses += [[self._from_target.get(row, PAD) for row in rows[1:]] for rows in found.tolist()]
         return [tokens[: tokens.index(EOS)] if EOS in tokens else tokens for tokens in hypotheses]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

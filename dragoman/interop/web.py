@@ -108,10 +108,9 @@ class WebBackend(OnnxBackend):
 
     def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search; with rounded weights one by one, as in a browser, or they would depend on each other."""
-        if self.exact:
-            return super().search(sources, beam, limits)
-        alone = zip(sources, limits, strict=True)
-        return [super(WebBackend, self).search([source], beam, [limit])[0] for source, limit in alone]
+        size = len(sources) if self.exact else 1
+        parts = [slice(start, start + size) for start in range(0, len(sources), size)]
+        return [found for one in parts for found in super(WebBackend, self).search(sources[one], beam, limits[one])]
 
 
 def check_assets(assets: str) -> None:

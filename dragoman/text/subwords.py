@@ -32,7 +32,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 _SPELT = re.compile("<unk>|<0x..>$")
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
-_TAG = re.compile(r">>[^<>\s]+<<")
+_TAG = re.compile(r"^>>[^<>\s]+<<")
 _ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
 _COMPATIBLE = ("<compat>", "<noBreak>", "<wide>", "<narrow>")  # not <super>: 10² is not 102
 
@@ -150,7 +150,7 @@ class SubwordModel:
 
     def split_tag(self, line: str) -> tuple[str, str]:
         """The tag such as `>>fra<<` that a line begins with, if it is a subword, otherwise ""; and the rest."""
-        tag = _tag_of(line)
+        tag = found[0] if (found := _TAG.match(line)) else ""
         return (tag, line[len(tag) :]) if tag in self._places else ("", line)
 
 
@@ -175,11 +175,6 @@ class ListedModel(SubwordModel):
         texts = (self._processor.decode_pieces(self.pieces([i for i in ids if i > EOS])) for ids in sentences)
         # Subwords that only the other side's model knows keep their "▁".
         return [text.replace("▁", " ").replace("\n", " ").strip(" ") for text in texts]
-
-
-def _tag_of(line: str) -> str:
-    found = _TAG.match(line)
-    return found[0] if found else ""
 
 
 def _each(process: Callable[..., Any], items: Sequence[object]) -> Any:
@@ -280,7 +275,7 @@ class Vocabulary:
         Tags, which name target languages, get a subword each and are not learned from the lines.
         """
         if tags:
-            plain = [[line[len(_tag_of(line)) :] for line in side] for side in sides]
+            plain = [[_TAG.sub("", line) for line in side] for side in sides]
             learned = Vocabulary.learn((plain[0], plain[1]), replace(config, placeholders=0.0))
             models = (learned.source, learned.target)
             return Vocabulary(*(ListedModel(one.serialized, listed=[*one.listed, *tags]) for one in models))
