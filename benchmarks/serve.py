@@ -1,13 +1,15 @@
 """The HTTP server beside LibreTranslate: requests a second, latencies, a soak and an overload.
 
-    python benchmarks/serve.py MODEL TEXT [--rounds 3] [--seconds 10] [--soak MINUTES] [--libretranslate FOLDER]
+    python benchmarks/serve.py MODEL TEXT [--rounds 3] [--seconds 10] [--soak 10] [--libretranslate FOLDER]
 
-MODEL is a model folder, TEXT a file of sentences. Both servers have the same model in int8 (LibreTranslate as an Argos
+MODEL is a model folder, TEXT a file of sentences. All servers have the same model in int8 (LibreTranslate as an Argos
 package), the same sentences, and one process; they are asked in turn, round after round, by clients of which each waits
-for its answer before it asks again. FOLDER is an environment with LibreTranslate (.bench/libretranslate, which
-`make bench-serve` makes). Then the server alone: at 80 % of its capacity for --soak minutes, and at three times of it,
-with requests that come whether or not the earlier ones were answered. Its capacity is what 16 clients get in the
-slowest ten seconds of two minutes, as machines that are shared have slow moments. Writes benchmarks/results/serve.json.
+for its answer before it asks again. LibreTranslate runs as it comes, and tuned: then each translation has one thread,
+and as many are computed at once as there are cores, as in Dragoman. FOLDER is an environment with LibreTranslate
+(.bench/libretranslate, which `make bench-serve` makes). Then the server alone: at 80 % of its capacity for --soak
+minutes, and at three times of it, with requests that come whether or not the earlier ones were answered. Its capacity
+is what 16 clients get in the slowest ten seconds of two minutes, as machines that are shared have slow moments. Writes
+benchmarks/results/serve.json.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "serve.json"
 CLIENTS = {"sentences": (1, 8, 16, 64), "lists of 50": (1, 8)}
 TEXTS = {"sentences": 1, "lists of 50": 50}
+TUNED = {"ARGOS_INTRA_THREADS": "1", "ARGOS_INTER_THREADS": str(os.cpu_count())}
 CONSOLE = Console(width=100, highlight=False)
 
 
@@ -156,8 +159,10 @@ def running(command: list[str], port: int, environment: dict[str, str]) -> Itera
 
 
 @contextmanager
-def libretranslate(folder: Path, model: Path, languages: tuple[str, str], port: int) -> Iterator[Any]:
-    """LibreTranslate with the model as its only package."""
+def libretranslate(
+    folder: Path, model: Path, languages: tuple[str, str], port: int, settings: dict[str, str]
+) -> Iterator[Any]:
+    """LibreTranslate with the model as its only package, and settings in its environment."""
     with tempfile.TemporaryDirectory() as place:
         home = Path(place)
         data = home / "share" / "argos-translate"
@@ -167,7 +172,7 @@ def libretranslate(folder: Path, model: Path, languages: tuple[str, str], port: 
         with zipfile.ZipFile(next((home / "package").glob("*.argosmodel"))) as package:
             package.extractall(data / "packages")
         (data / "index.json").write_text("[]")
-        environment = os.environ | {"HOME": place, "XDG_DATA_HOME": str(home / "share")}
+        environment = os.environ | settings | {"HOME": place, "XDG_DATA_HOME": str(home / "share")}
         environment |= {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "CACHE")}
         command = [str(folder / "bin" / "libretranslate"), "--load-only", ",".join(languages), "--port", str(port)]
         command += ["--threads", "64", "--disable-files-translation", "--host", "127.0.0.1"]
@@ -188,7 +193,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compare(ports: dict[str, int], languages: tuple[str, str], lines: list[str], options: Any) -> dict[str, Any]:
-    """Both servers in turn at every number of clients; medians of the rounds."""
+    """All servers in turn at every number of clients; medians of the rounds."""
     results: dict[str, Any] = {}
     for kind, size in TEXTS.items():
         for clients in CLIENTS[kind]:
@@ -209,7 +214,7 @@ def main() -> None:
     parser.add_argument("text", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10, help="of a measurement (10)")
-    parser.add_argument("--soak", type=float, default=30, help="minutes at 80 %% of the capacity (30)")
+    parser.add_argument("--soak", type=float, default=10, help="minutes at 80 %% of the capacity (10)")
     parser.add_argument("--libretranslate", type=Path, default=ROOT / ".bench" / "libretranslate")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
@@ -221,8 +226,10 @@ def main() -> None:
     with running(ours, 5061, dict(os.environ)) as server:
         ports = {"dragoman": 5061}
         if (options.libretranslate / "bin" / "libretranslate").is_file():
-            with libretranslate(options.libretranslate, options.model, languages, 5062):
-                results |= compare(ports | {"libretranslate": 5062}, languages, lines, options)
+            given = (options.libretranslate, options.model, languages)
+            with libretranslate(*given, 5062, TUNED), libretranslate(*given, 5063, {}):
+                ports |= {"libretranslate tuned": 5062, "libretranslate": 5063}
+                results |= compare(ports, languages, lines, options)
             asked = "from importlib.metadata import version; print(version('libretranslate'))"
             told = subprocess.run(
                 [options.libretranslate / "bin" / "python", "-c", asked], capture_output=True, text=True

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 Record = dict[str, Any]
+SERVERS = {
+    "dragoman": "Dragoman",
+    "libretranslate tuned": "LibreTranslate, tuned",
+    "libretranslate": "LibreTranslate, as it comes",
+}
 
 
 def is_serving(record: Record) -> bool:
@@ -16,7 +20,14 @@ def is_serving(record: Record) -> bool:
 def serving_tables(record: Record) -> str:
     """Return the comparison, and what a soak and an overload showed."""
     result = record["result"]
-    overload, lines = result["overload"], [comparison(record), ""]
+    overload = result["overload"]
+    lines = [
+        comparison(record),
+        "",
+        "Tuned, LibreTranslate gives each translation one thread (`ARGOS_INTRA_THREADS=1`), and computes as many at "
+        "once as there are cores (`ARGOS_INTER_THREADS`).",
+        "",
+    ]
     if "soak" in result:
         soak = result["soak"]
         capacity, memory = result["capacity"], ", ".join(f"{mib:,.0f}" for mib in soak["memory_mib"])
@@ -42,27 +53,20 @@ def unanswered(found: Record) -> str:
 
 
 def comparison(record: Record) -> str:
-    """Return the table of both servers."""
-    result = record["result"]
-    there = result.get("libretranslate", {})
+    """Return the table of all servers."""
+    result, names = record["result"], [name for name in SERVERS if name in record["result"]]
     rows = [
-        "| | requests a second | p50, p95, p99 in ms | LibreTranslate: requests a second | p50, p95, p99 in ms |",
-        "|---|---:|---|---:|---|",
-        *(f"| {name} | {cells(ours)} | {cells(theirs)} |" for name, ours, theirs in _pairs(result["dragoman"], there)),
+        "| requests a second (p50, p95, p99 in ms) | " + " | ".join(SERVERS[name] for name in names) + " |",
+        "|---|" + "---:|" * len(names),
     ]
+    for kind, by_clients in result["dragoman"].items():
+        for clients in by_clients:
+            found = " | ".join(cell(result[name][kind][clients]) for name in names)
+            rows.append(f"| {kind}, {clients} client{'s' * (clients != '1')} | {found} |")
     return "\n".join(rows)
 
 
-def cells(found: Record) -> str:
-    """Return two cells of a table."""
-    if not found:
-        return " | "
+def cell(found: Record) -> str:
+    """Return what a server did."""
     times = ", ".join(f"{found[name]:,.0f}" for name in ("p50", "p95", "p99"))
-    return f"{found['per_second']:,.{0 if found['per_second'] > 20 else 1}f} | {times}"
-
-
-def _pairs(ours: Record, theirs: Record) -> Iterator[tuple[str, Record, Record]]:
-    for kind, by_clients in ours.items():
-        for clients, found in by_clients.items():
-            name = f"{kind}, {clients} client{'s' * (clients != '1')}"
-            yield name, found, theirs.get(kind, {}).get(clients, {})
+    return f"{found['per_second']:,.{0 if found['per_second'] > 20 else 1}f} ({times})"

@@ -56,7 +56,7 @@ def test_the_commands_lead_to_a_server_that_translates_offline(tmp_path: Path) -
     install, _, serve = libre.rstrip().rpartition("\n")
     shell(install)
     server = subprocess.Popen(
-        serve.replace("en,fr", "en,ne").split(), cwd=tmp_path, env=environment, start_new_session=True,
+        ["bash", "-c", serve.replace("en,fr", "en,ne")], cwd=tmp_path, env=environment, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
