@@ -40,7 +40,7 @@ def serving_tables(record: Record) -> str:
         ]
     lines.append(
         f"With {overload['rate']:,.0f} requests a second, three times the capacity: {overload['per_second']:.0f} a "
-        f"second answered (p50 {overload['p50']:.0f}, p99 {overload['p99']:,.0f} ms), {unanswered(overload)}."
+        f"second answered (p50 {overload['p50']:,.0f}, p99 {overload['p99']:,.0f} ms), {unanswered(overload)}."
     )
     return "\n".join(lines)
 
