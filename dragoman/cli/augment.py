@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.cli.options import AugmentConfig
-from dragoman.cli.translate import describe, line_counter, load, naming, read_card, require_one
+from dragoman.cli.translate import LINES_AT_ONCE, describe, line_counter, load, naming, read_card, require_one
 from dragoman.config import DragomanError
 from dragoman.corpus_check.check import examine_text
 from dragoman.corpus_check.issues import CLEANING, Flag
@@ -21,7 +21,6 @@ from dragoman.text.corpus import read_lines, read_pairs
 BLANK = "<BLANK>"
 """What stands for a word that noise has removed."""
 _NOISE, _REACH = 0.1, 3
-_LINES_AT_ONCE = 2000
 _UNFIT = {Flag.EMPTY: "without a translation"} | {
     flag: words
     for flag, (_, words) in CLEANING.items()
@@ -81,7 +80,7 @@ def _choose(config: AugmentConfig, rows: Path, original: str, other: str) -> tup
         pairs = zip(read_pairs([str(rows)], original, other), kept, strict=True)
         back = ((translation, line) for (line, translation), fit in pairs if fit)
         scores, add = list[float](), line_counter(report, 0)
-        while chunk := list(islice(back, _LINES_AT_ONCE)):
+        while chunk := list(islice(back, LINES_AT_ONCE)):
             scores += [one.log_prob / one.num_tokens for one in scorer.score(chunk)]
             add(len(chunk))
         likely = np.array(scores) >= np.quantile(scores, 1 - config.keep)
@@ -109,7 +108,7 @@ def _translate(translator: Translator, config: AugmentConfig, rows: Path) -> Non
             say(f"resuming after {done:,} lines")
         every = (line.replace("\t", " ") for text in config.text for line in read_lines(Path(text)))
         lines, report = islice(every, done, None), NowAndThen(say)
-        while chunk := list(islice(lines, _LINES_AT_ONCE)):
+        while chunk := list(islice(lines, LINES_AT_ONCE)):
             with naming(", ".join(config.text)):
                 found = translator.translate(chunk, config, line_counter(report, done), done + 1)
             for line, translation in zip(chunk, found, strict=True):

@@ -24,7 +24,7 @@ from dragoman.runtime.files import checksum, make_folder, read_json, refuse_to_o
 from dragoman.text.corpus import Corpus, decode_lines, read_lines, read_pairs
 from dragoman.text.placeholders import SYMBOL
 
-_LINES_AT_ONCE = 2000
+LINES_AT_ONCE = 2000
 _SHOWN = 12  # unknown characters
 
 
@@ -175,7 +175,7 @@ def naming(text: str) -> Iterator[None]:
 def _incoming(file: str, done: int) -> Iterator[list[str]]:
     """Lists of lines after those that are done: of stdin, all that wait; of a file, as many as fit, so that its batches
     are always the same."""
-    waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * _LINES_AT_ONCE)
+    waiting: queue.Queue[str | Exception | None] = queue.Queue(maxsize=2 * LINES_AT_ONCE)
 
     def read() -> None:
         try:
@@ -195,7 +195,7 @@ def _incoming(file: str, done: int) -> Iterator[list[str]]:
         lines: list[str] = []
         while isinstance(item, str):
             lines.append(item)
-            if len(lines) == _LINES_AT_ONCE or (file == "-" and waiting.empty()):
+            if len(lines) == LINES_AT_ONCE or (file == "-" and waiting.empty()):
                 break
             item = waiting.get()
         if lines:
@@ -263,7 +263,7 @@ def score(config: ScoreConfig) -> int:
     direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0
-    while chunk := list(islice(pairs, _LINES_AT_ONCE)):
+    while chunk := list(islice(pairs, LINES_AT_ONCE)):
         with naming(", ".join(config.test)):
             results = translator.score(chunk, first_line=done + 1)
         done += len(chunk)

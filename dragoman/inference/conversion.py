@@ -13,7 +13,7 @@ from ctranslate2.specs.model_spec import NumpyVariable, Variable, visit_spec
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import EOS, DragomanError, ModelConfig
+from dragoman.config import BOS, EOS, UNK, DragomanError, ModelConfig
 from dragoman.folder import CONVERTED, EXPORT_FILE, describe, model_key
 from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.ctranslate2 import CTranslate2Engine
@@ -24,7 +24,6 @@ from dragoman.runtime.files import make_folder, write_together
 from dragoman.text.subwords import SPECIALS
 
 _DEFAULT_INPUT_LIMIT = 1024  # subwords that CTranslate2 reads if nobody sets a limit; it writes 256
-_UNK, _BOS, _EOS = SPECIALS[1:]
 _PROOF_LENGTHS = range(1, 30, 3)  # subwords of the random sentences that both engines score
 _MAX_DIFFERENCE = 1e-3  # nats for each subword
 
@@ -122,8 +121,8 @@ def specification(loaded: ModelFolder) -> Any:
     if config.softmax_bias:
         spec.decoder.projection.bias = weights["softmax.bias"]
     spec.config.layer_norm_epsilon = config.layer_norm_eps
-    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = _UNK, _BOS, _EOS
-    spec.config.decoder_start_token, spec.config.add_source_eos = _BOS, True
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS[UNK:]
+    spec.config.decoder_start_token, spec.config.add_source_eos = SPECIALS[BOS], True
     spec.register_source_vocabulary(loaded.vocabulary.source.listed)
     spec.register_target_vocabulary(loaded.vocabulary.target.listed)
     return spec

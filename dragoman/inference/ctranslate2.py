@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -10,14 +10,13 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig
+from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
-from dragoman.text.subwords import SPECIALS, Vocabulary
+from dragoman.text.subwords import Vocabulary
 
 _BATCH_TOKENS, _FORCED_TOKENS = 2048, 512  # in batches that CTranslate2 cuts: to search (times beam), of given pairs
 _BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
-_NEVER_WRITTEN = [[piece] for piece in SPECIALS[:3]]
 
 
 def available_cores() -> int:
@@ -77,32 +76,33 @@ class CTranslate2Engine:
         """Library, precision and device, for people."""
         return f"ctranslate2 {ctranslate2.__version__}, {self._translator.compute_type} on {self._translator.device}"
 
-    def search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source, best first.
+    def search(
+        self,
+        sources: list[list[int]],
+        config: SearchConfig,
+        forbidden: Sequence[Collection[int]] = (),
+        limits: list[int] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The best hypotheses for each source, best first; for each, ids may be forbidden and the length limited.
 
         Without a length penalty the best one is the one that Engine.search finds. With one, CTranslate2 searches
         without it until as many hypotheses as the beam have finished and the best candidate of a step was an end;
         those then compete by Dragoman's penalty.
-        """
-        limits = length_limits(sources, config, self.config.max_length)
-        return [some[: config.n_best] for some in self.hypotheses(sources, config, limits)]
-
-    def hypotheses(self, sources: list[list[int]], config: SearchConfig, limits: list[int]) -> list[list[Hypothesis]]:
-        """All hypotheses that CTranslate2 returns for translations of at most so many subwords each, best first.
 
         A call of CTranslate2 has one limit for all sentences and does not count the end of a translation that reaches
         it. What it forbids changes all probabilities, because it normalises the rest. So a sentence is translated again
-        by itself if its translation is too long or has a symbol that is never written, and scored again if something
-        was forbidden or cut off.
+        by itself if its translation is too long or has an id that is forbidden or never written, and scored again if
+        something was forbidden or cut off.
         """
-        found = self._translate(sources, config, max(limits))
-        unsure: list[int] = []
+        limits = limits or length_limits(sources, config, self.config.max_length)
+        found, unsure = self._translate(sources, config, max(limits)), list[int]()
         for place, (source, limit) in enumerate(zip(sources, limits, strict=True)):
-            wrong = any(token < EOS for one in found[place] for token in one.tokens)
+            never = {PAD, UNK, BOS, *(forbidden[place] if forbidden else ())}
+            wrong = any(not never.isdisjoint(one.tokens) for one in found[place])
             cut = any(len(one.tokens) >= limit for one in found[place])
             if wrong or (cut and config.beam > 1):  # a greedy search goes the same way, whatever the limit
                 all_of_beam = replace(config, n_best=config.beam)  # once ends are counted, another may be the best
-                (found[place],) = self._translate([source], all_of_beam, limit, _NEVER_WRITTEN if wrong else None)
+                (found[place],) = self._translate([source], all_of_beam, limit, never if wrong else ())
             if wrong or cut or config.min_length:
                 unsure.append(place)
         ended = [(place, [*one.tokens[: limits[place]], EOS]) for place in unsure for one in found[place]]
@@ -110,10 +110,10 @@ class CTranslate2Engine:
         for place, group in groupby(zip(ended, scores, strict=True), key=lambda scored: scored[0][0]):
             some = list(group)
             found[place] = _competing([ids for (_, ids), _ in some], [score for _, score in some], config)
-        return found
+        return [some[: config.n_best] for some in found]
 
     def _translate(
-        self, sources: list[list[int]], config: SearchConfig, limit: int, suppressed: list[list[str]] | None = None
+        self, sources: list[list[int]], config: SearchConfig, limit: int, forbidden: Collection[int] = ()
     ) -> list[list[Hypothesis]]:
         found = self._translator.translate_batch(
             [self._source(ids) for ids in sources],
@@ -125,7 +125,7 @@ class CTranslate2Engine:
             max_input_length=0,
             max_decoding_length=limit,
             min_decoding_length=config.min_length,
-            suppress_sequences=suppressed,
+            suppress_sequences=[[piece] for piece in self._vocabulary.target.pieces([*forbidden])] or None,
             return_scores=True,
         )
         target = self._vocabulary.target

@@ -361,9 +361,12 @@ class Translator:
 
     def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
         """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
-        found = self.engine.search(sources, config)
+        symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)
+        if isinstance(self.engine, CTranslate2Engine):
+            found = self.engine.search(sources, config, [() if count else symbols for count in needed])
+        else:
+            found = self.engine.search(sources, config)
         if self.vocabulary.has_symbols and (self._torch_engines or self._weights):
-            symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)
             lost = [
                 place
                 for place, count in enumerate(needed)

@@ -40,7 +40,7 @@ class CTranslate2Backend(Backend):
     def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
         config, sources = SearchConfig(beam=beam, length_penalty=0.0), [source[self._start :] for source in sources]
-        found = self._engine.hypotheses(sources, config, limits)
+        found = self._engine.search(sources, config, limits=limits)
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

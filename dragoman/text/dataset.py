@@ -212,9 +212,7 @@ def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[Pair]:
     generator = random.Random(seed)
     iterator = iter(pairs)
     sample = list(islice(iterator, size))
-    count = len(sample)
-    for pair in iterator:
-        count += 1
+    for count, pair in enumerate(iterator, start=len(sample) + 1):
         slot = generator.randrange(count)
         if slot < size:
             sample[slot] = pair

@@ -108,7 +108,7 @@ def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: 
         return whole(self, lines, *rest)  # type: ignore[arg-type]
 
     whole = Translator.translate
-    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 5)
+    monkeypatch.setattr(commands, "LINES_AT_ONCE", 5)
     monkeypatch.setattr(Translator, "translate", translate)
     with pytest.raises(AssertionError):
         augment(folder)

@@ -54,7 +54,7 @@ def test_shards_are_whole_or_missing_and_those_that_are_there_are_not_made_again
         return whole(self, lines, *rest)  # type: ignore[arg-type]
 
     whole = Translator.translate
-    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 5)
+    monkeypatch.setattr(commands, "LINES_AT_ONCE", 5)
     monkeypatch.setattr(Translator, "translate", translate)
     to_shards = (*words, "--out", tmp_path / "made", "--shard-lines", 10)
     assert run(*to_shards).code == 130
@@ -234,7 +234,7 @@ def test_a_file_is_translated_in_the_same_batches_however_slowly_it_is_read(
             yield line
 
     monkeypatch.setattr(commands, "read_lines", slowly)
-    monkeypatch.setattr(commands, "_LINES_AT_ONCE", 4)
+    monkeypatch.setattr(commands, "LINES_AT_ONCE", 4)
     (tmp_path / "text").write_text("a\nb\nc\nd\ne\n")
     assert list(commands._incoming(str(tmp_path / "text"), 0)) == [["a", "b", "c", "d"], ["e"]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig
+from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.folder import EXPORT_FILE, describe
 from dragoman.inference.conversion import write_model
 from dragoman.inference.hypotheses import length_penalty
@@ -117,19 +117,26 @@ def test_translations_that_reach_the_limit_are_those_of_pytorch(
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6])
-def test_what_is_never_written_changes_no_probability(tmp_path: Path, penalty: float) -> None:
+@pytest.mark.parametrize("symbol", ["<unk>", "⟦3⟧"])
+def test_what_is_never_written_changes_no_probability(tmp_path: Path, symbol: str, penalty: float) -> None:
     """CTranslate2 itself takes it away and normalises what is left."""
-    exact, translator = biased(tmp_path, UNK, 6.0)
+    loaded = small_model(symbols=True, softmax_bias=True)
+    (never,) = loaded.vocabulary.target.ids([symbol])
+    with torch.no_grad():
+        loaded.model.softmax.bias[never] = 6.0
+    loaded.save(tmp_path)
+    exact, translator = Translator(loaded), Translator.load(tmp_path, "cpu", "ctranslate2", "fp32")
     config, forbidden = SearchConfig(beam=4, n_best=4, length_penalty=penalty), 0
     for line in LINES[:12]:
         source = [*exact.vocabulary.source.encode([line])[0], EOS]
         (first,) = translator.engine._translate([source], config, 50)
-        forbidden += any(UNK in one.tokens for one in first)
-        (found,) = translator.engine.search([source], config)
-        assert not any(UNK in one.tokens for one in found)
-        log_probs = exact.engine.score([source] * len(found), [[*one.tokens, EOS] for one in found])
+        forbidden += any(never in one.tokens for one in first)
+        found = translator.translate([line], config)[0].candidates
+        assert not any(never in one.subwords for one in found)
+        log_probs = exact.engine.score([source] * len(found), [[*one.subwords, EOS] for one in found])
         assert [one.log_prob for one in found] == pytest.approx(log_probs, abs=1e-4)
     assert forbidden
+    assert not translator._torch_engines  # PyTorch, which takes long to load, was not needed
 
 
 def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None:
