@@ -22,7 +22,10 @@ from typing import Any
 from hardware import describe_hardware
 
 ROOT = Path(__file__).resolve().parents[1]
-BASE = "--preset small --optimizer.schedule linear --validation.every 500 --validation.patience 0"
+BASE = (
+    "--preset small --optimizer.batch-tokens 3072 --optimizer.schedule linear --validation.every 500 "
+    "--validation.patience 0"
+)
 VARIANTS = {
     "unchanged": "",
     "R-Drop 1": "--optimizer.r-drop 1",

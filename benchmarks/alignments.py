@@ -34,8 +34,8 @@ RESULTS = Path(__file__).parent / "results"
 RESAMPLES = 10_000
 MODELS = {
     "en-de": "dragoman train --source en --target de --train MULTI30K/train --valid MULTI30K/val --out MODEL "
-    "--preset small --model.embedding-gain 1 --model.init-gain 1 --optimizer.schedule linear "
-    "--max-steps 1200 --validation.every 300",
+    "--preset small --model.embedding-gain 1 --model.init-gain 1 --optimizer.batch-tokens 3072 "
+    "--optimizer.schedule linear --max-steps 1200 --validation.every 300",
     "en-fr": "make demo",
 }
 PLACES = {"en-de": "MODEL", "en-fr": "demo/en-fr"}

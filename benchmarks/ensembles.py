@@ -25,8 +25,8 @@ from dragoman.inference.translator import Translator
 
 RESULTS = Path(__file__).parent / "results"
 TRAIN = (
-    "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} --max-steps {steps} "
-    "--optimizer.schedule linear --seed {seed}"
+    "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} "
+    "--optimizer.batch-tokens 3072 --validation.every 500 --max-steps {steps} --optimizer.schedule linear --seed {seed}"
 )
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
 AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag= --beam 1"

@@ -21,8 +21,8 @@ RESULT = Path(__file__).parent / "results" / "fine-tuning-en-fr.json"
 CAPTIONS = 2000
 GENERAL = (
     "train --source en --target fr --train fra.txt --out general --preset small "
-    "--model.embedding-gain 1 --model.init-gain 1 --max-steps {steps} --optimizer.schedule linear "
-    "--validation.every 1000 --validation.max-lines 500"
+    "--model.embedding-gain 1 --model.init-gain 1 --optimizer.batch-tokens 3072 --max-steps {steps} "
+    "--optimizer.schedule linear --validation.every 1000 --validation.max-lines 500"
 )
 TUNED = (
     "train --source en --target fr --train captions --valid val --test test_2016_flickr --out tuned --from general "

@@ -99,7 +99,8 @@ def main() -> None:
             values = [scores[name][figure] for scores in by_model]
             spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
             result[f"{name}: {figure}"] = f"{fmean(values):.2f}{spread} ({len(values)} runs)"
-    commands = ["python benchmarks/glossary.py MULTI30K MODEL …  # of preset small, 1,000 steps, one for each seed"]
+    models = "of preset small, 1,000 steps of 3,072 tokens, one for each seed"
+    commands = [f"python benchmarks/glossary.py MULTI30K MODEL …  # {models}"]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
     RESULT.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

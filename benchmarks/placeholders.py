@@ -27,7 +27,8 @@ RESULT = Path(__file__).parent / "results" / "placeholders.json"
 SHARES, SEEDS = (0.02, 0.0), (1, 2, 3, 4)
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out}/{share}-{seed} --preset small "
-    "--max-steps {steps} --optimizer.schedule linear --text.placeholders {share} --seed {seed}"
+    "--optimizer.batch-tokens 3072 --validation.every 500 --max-steps {steps} --optimizer.schedule linear "
+    "--text.placeholders {share} --seed {seed}"
 )
 EVALUATE = "evaluate {out}/{share}-{seed} --test {data}/test_2016_flickr --json {out}/{share}-{seed}.json"
 ALONE = ["{name}", "{0}", "{{ user.name }}", "${HOME}", "%s", "%(count)d", "%1$s", "https://example.org/a?b=1", "😀"]

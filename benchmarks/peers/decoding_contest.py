@@ -23,7 +23,8 @@ from peers.training_contest import shape_of
 
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out} --preset small "
-    "--max-steps 1000 --optimizer.schedule linear --text.vocab-size {vocabulary} --text.placeholders 0"
+    "--optimizer.batch-tokens 3072 --validation.every 500 --max-steps 1000 --optimizer.schedule linear "
+    "--text.vocab-size {vocabulary} --text.placeholders 0"
 )
 TEST = "test_2016_flickr"
 LENGTH_PENALTY = 0.0

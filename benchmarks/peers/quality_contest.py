@@ -41,11 +41,12 @@ from peers.training_contest import shape_of
 OURS = "dragoman"
 PRESET: Final = "small"
 SCHEDULE: Final = "linear"
+BATCH_TOKENS = 3072
 VALIDATE_EVERY = 500
 TRAIN = (
     f"train --source {LANGUAGES[0]} --target {LANGUAGES[1]} --train {{data}}/train --valid {{data}}/val --out {{out}} "
     f"--preset {PRESET} --text.placeholders 0 --max-steps {{steps}} --seed {{seed}} "
-    f"--optimizer.schedule {SCHEDULE} --validation.every {VALIDATE_EVERY}"
+    f"--optimizer.batch-tokens {BATCH_TOKENS} --optimizer.schedule {SCHEDULE} --validation.every {VALIDATE_EVERY}"
 )
 BEAM, LENGTH_PENALTY = 4, 0
 EVALUATE = f"evaluate {{out}} --test {{test}} --beam {BEAM} --length-penalty {LENGTH_PENALTY} --json {{scores}}"
@@ -93,7 +94,7 @@ def run_config(data: Path, out: Path, steps: int, seed: int) -> TrainConfig:
         seed=seed,
         model=model_preset(PRESET),
         text=TextConfig(placeholders=0.0),
-        optimizer=OptimizerConfig(**preset | {"schedule": SCHEDULE}),
+        optimizer=OptimizerConfig(**preset | {"schedule": SCHEDULE, "batch_tokens": BATCH_TOKENS}),
     )
     return replace(config, validation=replace(config.validation, every=VALIDATE_EVERY))
 
