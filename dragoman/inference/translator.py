@@ -30,7 +30,7 @@ from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
 from dragoman.text.languages import has_spaces, target_tag
-from dragoman.text.placeholders import SYMBOLS, mask_target
+from dragoman.text.placeholders import SYMBOLS, mask, mask_target
 from dragoman.text.subwords import Vocabulary
 
 if TYPE_CHECKING:
@@ -320,6 +320,7 @@ class Translator:
         first_line: int,
     ) -> None:
         """Search again where a translation lacks a term, one term after the other."""
+        sources = [mask(one)[0] if self.vocabulary.has_symbols else one for one in sources]  # <a href="…"> is one word
         waiting = [i for i, source in enumerate(sources) if glossary.missing(source, "")]
         for _ in range(_MOST_TERMS):
             names = [f"line {first_line + segments[i].line:,}" for i in waiting]

@@ -23,7 +23,6 @@ from dragoman.text.corpus import Pair
 from dragoman.text.planting import Planter, mask_pair
 from dragoman.text.subwords import Vocabulary
 
-IdPair = tuple[list[int], list[int]]
 TextEnd = tuple[int, int]
 """The number of a text, from 0, and how many pairs there are until its end, those of the texts before it included."""
 _CHUNK = 20_000  # pairs encoded at a time
@@ -128,7 +127,7 @@ class PairEncoder:
         size = max(len(self.vocabulary.source), len(self.vocabulary.target))
         return np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
 
-    def encode(self, pairs: Sequence[Pair]) -> tuple[list[IdPair], int]:
+    def encode(self, pairs: Sequence[Pair]) -> tuple[list[tuple[list[int], list[int]]], int]:
         """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         targets = self.vocabulary.target.encode([target for _, target in pairs])

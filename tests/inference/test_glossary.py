@@ -56,7 +56,7 @@ def test_terms_come_out_and_other_lines_stay_as_they_are(engine: EngineName, tmp
     small_model(symbols=True).save(tmp_path)
     plain = Translator.load(tmp_path, "cpu", engine)
     translator = plain.with_glossary({"cat": "Kater", "sees": "erspäht"})
-    lines = ["the cat sees {x}", "", "a dog likes a bird", *(line for line in LINES[:20])]
+    lines = ["the cat sees {x}", "", "a dog likes a bird", "{{ x y z }} the cat sees", *LINES[:20]]
     before, found = plain.translate(lines), translator.translate(lines, SearchConfig(n_best=2))
     honoured = 0
     for line, old, new in zip(lines, before, found, strict=True):
@@ -68,6 +68,7 @@ def test_terms_come_out_and_other_lines_stay_as_they_are(engine: EngineName, tmp
         else:
             assert (new.text, new.lost) == (old.text, old.lost)
     assert "{x}" in found[0].text
+    assert found[3].text.count("{{ x y z }}") == found[3].text.count("Kater") == 1
     assert honoured >= 3
 
 
