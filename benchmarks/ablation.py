@@ -44,6 +44,7 @@ VARIANTS = {
     "no average of checkpoints": "--validation.keep-last 1",
     "learning rate halved": "--optimizer.peak-lr 0.001",
     "learning rate doubled": "--optimizer.peak-lr 0.004",
+    "batches of 1,536": "--optimizer.batch-tokens 1536 --validation.every 1000",
     "batches of 6,144": "--optimizer.batch-tokens 6144",
     "shape of tiny": "--model.d-model 128 --model.d-ff 256 --model.num-encoder-layers 4 --model.num-decoder-layers 4",
     "width 384": "--model.d-model 384 --model.d-ff 1536 --model.num-heads 6",

@@ -1,6 +1,6 @@
 """Small models that train for equally long: scores, and speed of translation.
 
-    python benchmarks/shapes.py {multi30k,tatoeba} DATA WORK [--shapes small=2000 fast=3000 …] [--seeds 1 2]
+    python benchmarks/shapes.py {multi30k,tatoeba} DATA WORK [--shapes small=2000 fast=6000 …] [--seeds 1 2]
 
 Trains each kind for its number of steps, and translates the test text with each in CTranslate2's int8, as `translate`
 does, in turn; `train --dry-run`, in turn as well, says how long the steps take. WORK keeps all models: what was stopped
@@ -25,8 +25,9 @@ RESULTS = Path(__file__).parent / "results"
 SHAPES = {
     "small": "--preset small",
     "small-3072": "--preset small --optimizer.batch-tokens 3072 --validation.every 500",
-    "3+1": "--preset small --optimizer.batch-tokens 3072 --validation.every 500 --model.num-decoder-layers 1",
+    "3+1-3072": "--preset small --optimizer.batch-tokens 3072 --validation.every 500 --model.num-decoder-layers 1",
     "fast": "--preset fast",
+    "fast-3072": "--preset fast --optimizer.batch-tokens 3072 --validation.every 500",
 }
 TEXTS = {
     "multi30k": ("en", "de", "train", "val", "test_2016_flickr"),
@@ -59,7 +60,7 @@ def main() -> None:
     parser.add_argument("text", choices=TEXTS)
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--shapes", nargs="+", default=["small-3072=1000", "small=2000", "3+1=1380", "fast=3000"])
+    parser.add_argument("--shapes", nargs="+", default=["small=2000", "fast=6000"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
