@@ -60,8 +60,8 @@ CHAPTERS = {
         "time-to-quality": "Time and quality of equally long runs, from raw text",
         "text-sizes": "How much text: Tatoeba English–French, 5,000 to 164,000 pairs",
         "ablation": "Settings for small texts: Multi30k English–German, validation text",
-        "shapes-multi30k": "Small models in about the same time: Multi30k English–German",
-        "shapes-tatoeba": "Small models in about the same time: Tatoeba English–French",
+        "shapes-multi30k": "Small models: Multi30k English–German",
+        "shapes-tatoeba": "Small models: Tatoeba English–French",
     },
     "More from less text": {
         "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",

@@ -1,4 +1,4 @@
-"""Small models that train for equally long: scores, and speed of translation.
+"""Small models that train for equally long, or longer: scores, and speed of translation.
 
     python benchmarks/shapes.py {multi30k,tatoeba} DATA WORK [--shapes small=2000 fast=6000 …] [--seeds 1 2]
 
@@ -27,6 +27,7 @@ SHAPES = {
     "small-3072": "--preset small --optimizer.batch-tokens 3072 --validation.every 500",
     "3+1-3072": "--preset small --optimizer.batch-tokens 3072 --validation.every 500 --model.num-decoder-layers 1",
     "fast": "--preset fast",
+    "fast-long": "--preset fast",
     "fast-3072": "--preset fast --optimizer.batch-tokens 3072 --validation.every 500",
 }
 TEXTS = {
