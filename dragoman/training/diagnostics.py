@@ -193,6 +193,7 @@ def diagnose(observations: Sequence[Observation], warmup_steps: int = 0) -> str 
 
 # What counts as wrong, and why so much.
 _SLOWER = "lower the learning rate (optimizer.peak_lr; with the paper's schedule, optimizer.lr_scale)"
+_GENTLER = f"{_SLOWER}, or raise optimizer.warmup_steps"
 _PAIRS = "check that source and target match line by line (dragoman check)"
 _SKIPPED = 0.01  # of the steps: a single bad batch is an accident, one in a hundred is a habit
 _WORSE, _NATS_WORSE = 1.25, 0.5  # times the best loss, and nats: overfitting takes many validations to get so far
@@ -255,12 +256,11 @@ def _of_training(course: _Course) -> Iterator[str]:
         accuracy = max(o.health.forced_accuracy for o in course.before)
         if health.forced_accuracy < _LOST_ACCURACY * accuracy or now.train_loss > _RISEN * best.train_loss:
             rise = f"from {best.valid_loss:.2f} (step {best.step:,}) to {now.valid_loss:.2f}"
-            yield f"training diverges: the validation loss rose {rise}; {_SLOWER}, or raise optimizer.warmup_steps"
+            yield f"training diverges: the validation loss rose {rise}; {_GENTLER}"
     guess = now.unigram_loss
     if now.valid_loss >= _GUESSING * guess and health.relation < _RELATED and course.stalled:
         costs = f"guessing by them costs {guess:.2f}, its loss is {now.valid_loss:.2f} and hardly falls"
-        cure = f"{_SLOWER}, or raise optimizer.warmup_steps"
-        yield f"the model has learned no more than word frequencies: {costs}; {cure}"
+        yield f"the model has learned no more than word frequencies: {costs}; {_GENTLER}"
     risen = best is not now and min(o.valid_loss for o in (now, course.before[-1])) > _RISEN * best.valid_loss
     learned = now.train_loss < min(best.train_loss, now.valid_loss)
     gained = health.free_accuracy >= max((o.health.free_accuracy for o in course.before), default=0.0)
@@ -281,7 +281,7 @@ def _of_translations(course: _Course) -> Iterator[str]:
         yield (
             f"the decoder ignores the source: {health.free_accuracy:.0%} of the subwords are right, "
             f"{health.chance_accuracy:.0%} by chance, and {health.identical:.0%} of the translations are the same "
-            f"sentence; {_PAIRS}, then {_SLOWER}"
+            f"sentence; {_PAIRS}, then {_GENTLER}"
         )
     if course.lasting(lambda h: h.unknown, _SOME, _FEW):
         cure = "look for text in a wrong encoding (dragoman check, --clean.characters)"
