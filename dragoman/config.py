@@ -152,11 +152,6 @@ class ModelConfig(Settings):
         is_joint = self.source_vocab_size == self.target_vocab_size
         require(is_joint or not self.share_embeddings, "share_embeddings needs one joint vocabulary")
 
-    @property
-    def d_k(self) -> int:
-        """Dimensions of one attention head."""
-        return self.d_model // self.num_heads
-
     def shape(self) -> dict[str, Any]:
         """The settings that weights depend on: all except the rates of dropout and the initialisation."""
         return {name: value for name, value in asdict(self).items() if not name.endswith(("dropout", "_gain"))}

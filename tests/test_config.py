@@ -69,7 +69,7 @@ def test_impossible_settings_are_named(config: type, values: dict[str, Any], nam
 def test_the_defaults_are_those_of_the_paper() -> None:
     model, optimizer, search = ModelConfig(), OptimizerConfig(), SearchConfig()
     assert (model.num_encoder_layers, model.num_decoder_layers, model.d_model, model.d_ff) == (6, 6, 512, 2048)
-    assert (model.num_heads, model.d_k, model.dropout) == (8, 64, 0.1)
+    assert (model.num_heads, model.dropout) == (8, 0.1)
     assert (model.norm, model.activation, model.positions) == ("post", "relu", "interleaved")
     assert model.share_embeddings
     assert model.tie_softmax

@@ -8,11 +8,13 @@ PyTorch is imported for what needs it: attention, placeholders that were lost, o
 import copy
 import importlib
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "torch", "ctranslate2"]
 Precision = Literal["auto", "fp32", "bf16"]
 _MOST_TERMS = 9  # of a glossary in a sentence, put in one after the other
+_LINES_AT_ONCE = 500  # for CTranslate2: enough for batches of similar length
 
 
 def _late(module: str) -> Any:
@@ -80,7 +83,8 @@ class Translator:
         self.engine, self.vocabulary, self.direction, self.config = engine, vocabulary, direction, engine.config
         self._glossary: Glossary | None = None
         self._weights = weights  # folder of what torch_engine loads, if that is not the engine
-        # At most one, in a list that the translators of other languages share.
+        # At most one, in a list that the translators of other languages share, as they share the lock.
+        self._loading = threading.Lock()
         self._torch_engines = [] if isinstance(engine, CTranslate2Engine) else [engine]
         self.source = LineEncoder(vocabulary.source, engine.config.max_length, direction.source, is_source=True)
         self.target = LineEncoder(vocabulary.target, engine.config.max_length, direction.target)
@@ -167,11 +171,12 @@ class Translator:
         Raises:
             DragomanError: the model was exported, and its weights are elsewhere.
         """
-        if not self._torch_engines:
-            if self._weights is None:
-                raise DragomanError("an exported model can't do this: take the model folder that was exported")
-            loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
-            self._torch_engines.append(_late("inference.engine").Engine(loaded.model, device, autocast=False))
+        with self._loading:
+            if not self._torch_engines:
+                if self._weights is None:
+                    raise DragomanError("an exported model can't do this: take the model folder that was exported")
+                loaded, device = _late("checkpoint").ModelFolder.load(self._weights), self.engine.device
+                self._torch_engines.append(_late("inference.engine").Engine(loaded.model, device, autocast=False))
         return self._torch_engines[0]
 
     @property
@@ -183,11 +188,6 @@ class Translator:
     def model(self) -> "Transformer":
         """The model; errors as for torch_engine."""
         return self.torch_engine.model
-
-    @property
-    def folder(self) -> "ModelFolder":
-        """The model folder, with the model in its present state; errors as for torch_engine."""
-        return _late("checkpoint").ModelFolder(self.model, self.vocabulary, self.direction)  # type: ignore[no-any-return]
 
     @property
     def longest_source(self) -> int:
@@ -207,12 +207,11 @@ class Translator:
     ) -> list[Translation]:
         """Translate raw lines; the result has one translation for each line, in order.
 
-        The sentences of a line are translated one by one, and their translations joined with the spaces that stood
-        between the sentences; config.sentences "keep" takes each line as one sentence. Sentences of more than
-        longest_source subwords are cut into parts. Placeholders such as {name} are kept; `lost` names those that
-        were not.
+        The sentences of a line are translated one by one, and joined with the spaces that stood between them;
+        config.sentences "keep" takes each line as one sentence. Sentences of more than longest_source subwords are cut
+        into parts. Placeholders such as {name} are kept; `lost` names those that were not.
 
-        progress is called with the number of lines finished since the last call; messages count from first_line.
+        progress gets the number of newly finished lines, perhaps in another thread; messages count from first_line.
         beginnings, one for each line, are texts that the translations must start with; "" forces nothing. With them,
         PyTorch searches and each line is translated as one sentence. With config.sampling, translations are drawn at
         random, in PyTorch; what is drawn for a line depends on the seed, the line, its number and nothing else.
@@ -221,10 +220,14 @@ class Translator:
             DragomanError: a character of a line has more subwords than the model takes; memory runs out; a beginning
                 can't be written or is too long; or nothing says which of several languages to write.
         """
-        if isinstance(lines, str):  # its letters would be taken for lines
-            raise TypeError("translate takes a list of lines, not a str")
-        self._require_one_target(lines)
+        self._refuse_unfit(lines)
         config = config or SearchConfig()
+        if len(lines) > _LINES_AT_ONCE and self.concurrency > 1 and not (beginnings or config.sampling):
+            # While CTranslate2 computes for one thread, the other makes segments of lines and joins translations.
+            starts = range(0, len(lines), _LINES_AT_ONCE)
+            calls = [(lines[i : i + _LINES_AT_ONCE], config, progress, first_line + i) for i in starts]
+            with ThreadPoolExecutor(2) as pool:
+                return list(chain.from_iterable(pool.map(self.translate, *zip(*calls, strict=True))))
         split = config.sentences == "split" and not beginnings
         segments = list(self.source.segments(lines, self.longest_source, first_line, split))
         forced = self._beginnings(lines, segments, beginnings, config, first_line) if any(beginnings) else []
@@ -238,16 +241,16 @@ class Translator:
         if config.sampling or forced:
             found = self._search_with_rules(segments, forced or [""] * len(segments), config, first_line, count)
         else:
-            lengths, budget = [len(segment.ids) for segment in segments], self.engine.batch_tokens(config)
-            found = in_batches(
-                lambda batch: self._search([segments[i].ids for i in batch], config), lengths, budget, count
-            )
+            ids, budget = [segment.ids for segment in segments], self.engine.batch_tokens(config)
+            found = in_batches(partial(self._search, ids, config), list(map(len, ids)), budget, count)
         sources = [segment.source or lines[segment.line] for segment in segments]
         if self._glossary:
             self._honour(self._glossary, segments, sources, found, config, first_line)
         return self._joined(lines, segments, sources, found, config)
 
-    def _require_one_target(self, lines: Sequence[str]) -> None:
+    def _refuse_unfit(self, lines: Sequence[str]) -> None:
+        if isinstance(lines, str):  # its letters would be taken for lines
+            raise TypeError("translate takes a list of lines, not a str")
         tagged = (self.vocabulary.source.split_tag(line.strip())[0] or not line.strip() for line in lines)
         if "," in self.direction.target and not all(tagged):
             raise DragomanError(f"choose one of {self.direction.target} with toward, or begin each line with its tag")
@@ -360,8 +363,9 @@ class Translator:
         budget = max(1, engine.batch_tokens(config) // times)
         return in_batches(find, [len(one.ids) for one in segments], budget, progress)
 
-    def _search(self, sources: list[list[int]], config: SearchConfig) -> list[list[Hypothesis]]:
-        """The best hypotheses for each source; where one lost a placeholder, those of a search that can't lose any."""
+    def _search(self, every: list[list[int]], config: SearchConfig, batch: list[int]) -> list[list[Hypothesis]]:
+        """The best hypotheses for a batch, places in every; where one lost a placeholder, those that have it."""
+        sources = [every[i] for i in batch]
         symbols, needed = self.vocabulary.target.ids(SYMBOLS), self._placeholders(sources)
         if isinstance(self.engine, CTranslate2Engine):
             found = self.engine.search(sources, config, [() if count else symbols for count in needed])

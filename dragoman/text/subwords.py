@@ -56,7 +56,7 @@ class SubwordModel:
         self.listed = self._own if listed is None else list(listed)
         self.has_own_ids = self.listed == self._own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
-        self._stand_in = cache(self._find_stand_in)
+        self._stand_in, self._knows = cache(self._find_stand_in), cache(self._spells)
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
 
@@ -114,8 +114,8 @@ class SubwordModel:
 
     def unknown_characters(self, lines: Sequence[str]) -> list[str]:
         """The characters of each line that the model spells in bytes, or not at all, in order and without repeats."""
-        concerned = ["" if self._spells(line) else line for line in lines]
-        return ["".join(c for c in dict.fromkeys(line) if not (c.isspace() or self._spells(c))) for line in concerned]
+        found = ["".join(c for c in dict.fromkeys(line) if not (c.isspace() or self._knows(c))) for line in lines]
+        return ["" if unknown and self._spells(line) else unknown for line, unknown in zip(lines, found, strict=True)]
 
     def _spells(self, text: str) -> bool:
         """Whether subwords that were learned spell a text. They may spell a character inside of words only."""

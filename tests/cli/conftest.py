@@ -12,7 +12,6 @@ import torch
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import ModelConfig, TextConfig
 from dragoman.folder import Direction
-from dragoman.inference.translator import Translator
 from dragoman.model.transformer import Transformer
 from dragoman.text.subwords import Vocabulary
 from tests.command_calls import run, train, write_text
@@ -22,8 +21,8 @@ LONG = "The cat sees a dog. A cat sees the dog. The dog sees."
 
 
 @cache
-def small_translator(max_length: int = 14) -> Translator:
-    """A translator with random weights."""
+def small_folder(max_length: int = 14) -> ModelFolder:
+    """A model folder with random weights."""
     torch.manual_seed(3)
     english, french = ["the cat sees a dog."] * 9, ["le chat voit un chien."] * 9
     vocabulary = Vocabulary.learn((english, french), TextConfig(placeholders=0.0, vocab_size=320))
@@ -37,13 +36,13 @@ def small_translator(max_length: int = 14) -> Translator:
         source_vocab_size=len(vocabulary.source),
         target_vocab_size=len(vocabulary.target),
     )
-    return Translator(ModelFolder(Transformer(shape).eval(), vocabulary, Direction("en", "fr")))
+    return ModelFolder(Transformer(shape).eval(), vocabulary, Direction("en", "fr"))
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """The folder of the small translator."""
-    small_translator().folder.save(tmp_path / "model")
+    """The small model folder on disk."""
+    small_folder().save(tmp_path / "model")
     return tmp_path / "model"
 
 

@@ -9,7 +9,8 @@ from sacrebleu.metrics import BLEU
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.folder import AVERAGE_FACT, RUN_FACT
-from tests.cli.conftest import LONG, small_translator
+from dragoman.inference.translator import Translator
+from tests.cli.conftest import LONG, small_folder
 from tests.command_calls import INPUT, SHORT, complaint, run
 
 
@@ -35,7 +36,7 @@ def test_evaluation_splits_long_lines(tmp_path: Path, model: Path) -> None:
     words = ["evaluate", model, "--test", tmp_path / "test.tsv", "--json", tmp_path / "scores.json", "--device", "cpu"]
     run(*words)
     written = json.loads((tmp_path / "scores.json").read_text())
-    expected = small_translator().translate(["a cat", LONG])
+    expected = Translator(small_folder()).translate(["a cat", LONG])
     assert [line["translation"] for line in written["lines"]] == [translation.text for translation in expected]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dragoman.figures import gallery
-from tests.cli.conftest import small_translator
+from tests.cli.conftest import small_folder
 from tests.command_calls import run
 
 BLOCKS = {"encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"}
@@ -18,7 +18,7 @@ PNG = b"\x89PNG\r\n"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights."""
     out = tmp_path_factory.mktemp("model")
-    small_translator(max_length=40).folder.save(out)
+    small_folder(max_length=40).save(out)
     return out
 
 

@@ -18,7 +18,7 @@ from dragoman.inference.alignment import Alignment
 from dragoman.inference.results import Translation
 from dragoman.inference.translator import Translator
 from dragoman.runtime.console import NowAndThen
-from tests.cli.conftest import LONG, small_translator
+from tests.cli.conftest import LONG, small_folder
 from tests.command_calls import INPUT, SHORT, Result, complaint, python, run
 
 # ---- lines in, lines out
@@ -208,7 +208,7 @@ def test_json_format_is_an_object_a_line_with_its_alternatives(trained: Path, an
 def test_long_lines_are_split_and_lines_stay_in_order(tmp_path: Path, model: Path) -> None:
     (tmp_path / "text").write_text(f"a cat\n\n{LONG}\na dog\n")
     result = run("translate", model, tmp_path / "text", "--beam", 2, "--device", "cpu", "--precision", "fp32")
-    expected = small_translator().translate(["a cat", "", LONG, "a dog"], SearchConfig(beam=2))
+    expected = Translator(small_folder()).translate(["a cat", "", LONG, "a dog"], SearchConfig(beam=2))
     assert (result.code, result.out) == (0, "".join(f"{translation.text}\n" for translation in expected))
     assert len(expected[2].parts) >= 3
 

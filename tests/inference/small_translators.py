@@ -44,6 +44,10 @@ def build(joint: bool = True, norm: str = "post", max_length: int = 64) -> Trans
 SENTENCES = [f"{line.capitalize()}{mark}" for line, mark in zip(LINES[:12], ".!?" * 4, strict=True)]
 
 
+def folder_of(translator: Translator) -> ModelFolder:
+    return ModelFolder(translator.model, translator.vocabulary, translator.direction)
+
+
 def with_facts(translator: Translator, target: str = "ne", **facts: object) -> Translator:
     direction = Direction("en", target, {name.replace("_", " "): value for name, value in facts.items()})
     return Translator(ModelFolder(translator.model, translator.vocabulary, direction))

@@ -7,6 +7,7 @@ import torch
 
 from dragoman.config import EOS, ConfigError, DragomanError, SearchConfig
 from dragoman.folder import EXPORT_FILE, describe
+from dragoman.inference import translator as translating
 from dragoman.inference.conversion import write_model
 from dragoman.inference.hypotheses import length_penalty
 from dragoman.inference.translator import Translator
@@ -146,9 +147,24 @@ def test_scores_of_given_translations_are_those_of_pytorch(folder: Path) -> None
     assert [s.log_prob for s in theirs] == pytest.approx([s.log_prob for s in ours], abs=1e-3)
 
 
-def test_workers_change_nothing(folder: Path) -> None:
+def test_workers_and_the_lines_at_once_change_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     alone, several = (Translator.load(folder, workers=count) for count in (1, 3))
-    assert [t.text for t in alone.translate(LINES)] == [t.text for t in several.translate(LINES)]
+    expected, done = [one.text for one in alone.translate(LINES)], list[int]()
+    assert [one.text for one in several.translate(LINES)] == expected
+    monkeypatch.setattr(translating, "_LINES_AT_ONCE", 7)
+    assert [one.text for one in several.translate(LINES, progress=done.append)] == expected
+    assert (sum(done), len(done)) == (len(LINES), -(-len(LINES) // 7))
+
+
+def test_of_many_lines_the_one_that_is_refused_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(translating, "_LINES_AT_ONCE", 7)
+    translator = Translator.load(folder)
+    translator.source = replace(translator.source, max_length=5)
+    translator.direction = replace(translator.direction, facts={"longest training side": 5})
+    with pytest.raises(DragomanError, match="source line 19 has 6 subwords, but the model takes at most 5"):
+        translator.translate([*["cat"] * 8, "\U0001f468", *["cat"] * 20], first_line=11)
 
 
 def test_attention_and_alignments_are_those_of_pytorch(folder: Path) -> None:

@@ -13,7 +13,7 @@ from dragoman.inference.segmentation import LineEncoder
 from dragoman.inference.translator import EngineName, Translator
 from dragoman.inspection.evidence import inspect
 from dragoman.text.subwords import ListedModel
-from tests.inference.small_translators import LINES, SENTENCES, build, forced, texts, with_facts
+from tests.inference.small_translators import LINES, SENTENCES, build, folder_of, forced, texts, with_facts
 from tests.small_models import small_model
 
 
@@ -76,7 +76,7 @@ def test_translating_leaves_a_model_in_training_as_it_was() -> None:
 
 def test_loaded_from_disk_it_translates_the_same(tmp_path: Path) -> None:
     translator = build()
-    translator.folder.save(tmp_path)
+    folder_of(translator).save(tmp_path)
     assert Translator.load(tmp_path, engine="torch", precision="fp32").translate(LINES) == translator.translate(LINES)
 
 
@@ -160,7 +160,7 @@ def test_given_translations_are_aligned_like_found_ones() -> None:
 
 
 def test_loading_takes_what_the_command_line_takes(tmp_path: Path) -> None:
-    build().folder.save(tmp_path / "model")
+    folder_of(build()).save(tmp_path / "model")
     translator = Translator.load(tmp_path / "model", device="cpu", workers=1)
     assert translator.engine.computing.endswith("int8_float32 on cpu")
     with pytest.raises(DragomanError, match="device must be auto, cpu, cuda, cuda:N or mps"):

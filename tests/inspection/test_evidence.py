@@ -12,7 +12,7 @@ from dragoman.inference.translator import Translator
 from dragoman.inspection.evidence import BeamRecorder, beam_tree, inspect, predictions
 from dragoman.model.masks import causal_mask
 from dragoman.text.subwords import SubwordModel, learn_subwords
-from tests.inference.small_translators import LINES, build, forced
+from tests.inference.small_translators import LINES, build, folder_of, forced
 
 SIZE = 300
 BLOCKS = [("encoder", "self_attention"), ("decoder", "self_attention"), ("decoder", "cross_attention")]
@@ -181,7 +181,7 @@ def test_what_cannot_be_inspected_is_refused() -> None:
 def test_an_inspection_compares_scores_of_one_precision() -> None:
     translator = build()
     exact = inspect(translator, LINES[5])
-    rounded = inspect(Translator(translator.folder, autocast=True), LINES[5], translation=exact.target)
+    rounded = inspect(Translator(folder_of(translator), autocast=True), LINES[5], translation=exact.target)
     assert rounded.facts["search"]["precision"] == "bf16"
     assert rounded.chosen >= 0
     assert rounded.candidates[rounded.chosen].log_prob == pytest.approx(rounded.log_prob, abs=1e-5)
