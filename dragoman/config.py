@@ -217,7 +217,7 @@ class OptimizerConfig(Settings):
     """Batches per step."""
     schedule: Literal["paper", "inverse-sqrt", "linear", "cosine"] = "paper"
     """paper: equation 3. inverse-sqrt: its shape, through peak_lr. linear, cosine: from peak_lr at the first step to
-    zero at max_steps or max_minutes, multiplied by the warm-up."""
+    zero at max_steps or max_minutes, multiplied by the warm-up. A preset's inverse-sqrt is linear with such a limit."""
     lr_scale: Annotated[float, Between(1e-12, 1000)] = 1.0
     """Multiplies the paper's schedule."""
     peak_lr: Annotated[float, Between(1e-12, 1000)] = 1e-3
@@ -363,8 +363,7 @@ class TrainConfig(Settings):
         is_one = "," not in self.source + self.target
         require(is_one or bool(self.valid), "several languages need --valid: none of their text is held out")
         schedule, ends = self.optimizer.schedule, bool(self.max_steps or self.max_minutes)
-        falls = schedule in ("linear", "cosine")
-        require(ends or not falls, f"the {schedule} schedule ends at max_steps or max_minutes: give one of them")
+        require(ends or schedule not in ("linear", "cosine"), f"schedule {schedule} needs max_steps or max_minutes")
         shares = self.text.vocabulary == "separate" and self.model.share_embeddings
         require(not shares, "separate vocabularies can't share embeddings: set model.share_embeddings to false")
         own, most = self.text.max_length, self.model.max_length

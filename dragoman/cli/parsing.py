@@ -274,6 +274,8 @@ def _build(config: type, values: Mapping[str, Any], group: str = "") -> Any:
 def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the preset chooses, or the model to fine-tune, by dotted name."""
     values = dict(PRESETS.get(str(given.get("preset")), {}))
+    if "optimizer.schedule" in values and (given.get("max_steps") or given.get("max_minutes")):
+        values["optimizer.schedule"] = "linear"
     if parent := given.get("from"):
         values |= FINE_TUNING
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # training will complain about it

@@ -130,10 +130,9 @@ def require_one(translator: Translator, *sides: Literal["source", "target"]) -> 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:
     """Name the lines whose placeholders did not all come through."""
-    for number, translation in enumerate(translations, start=first_line):
-        if translation.lost:
-            needed = " and one ".join(translation.lost)
-            say(f"{name}, line {number:,}: the translation should have exactly one {needed}")
+    for number, one in enumerate(translations, start=first_line):
+        if one.lost:
+            say(f"{name}, line {number:,}: the translation should have exactly one {' and one '.join(one.lost)}")
 
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:

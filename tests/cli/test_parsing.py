@@ -168,6 +168,23 @@ def test_a_preset_fills_what_nobody_chose(preset: str, training: Any, file: Any)
         assert config.preset == preset
 
 
+@pytest.mark.parametrize(
+    ("words", "schedule"),
+    [
+        (["--preset", "small"], "inverse-sqrt"),
+        (["--preset", "small", "--max-steps", 9], "linear"),
+        (["--preset", "tiny", "--max-minutes", 9], "linear"),
+        (["--preset", "fast", "--max-steps", 9, "--optimizer.schedule", "cosine"], "cosine"),
+        (["--preset", "small", "--max-steps", 9, "--from", "parent"], "inverse-sqrt"),
+        (["--preset", "base", "--max-steps", 9], "paper"),
+    ],
+)
+def test_with_a_limit_the_learning_rate_of_small_presets_falls_to_zero(
+    words: list[Any], schedule: str, training: Any
+) -> None:
+    assert training(*words).optimizer.schedule == schedule
+
+
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
     """A folder with the configuration of a model, and nothing else."""

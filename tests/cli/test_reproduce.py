@@ -37,6 +37,7 @@ SMALL: dict[str, Any] = {
         "precision": "fp32",
         "model": {"d_model": 16, "d_ff": 32, "num_encoder_layers": 1, "num_decoder_layers": 1, "num_heads": 2},
         "text": {"vocab_size": 320, "placeholders": 0.0},
+        "optimizer": {"schedule": "inverse-sqrt"},  # with which six steps begin as three do
         "validation": {"every": 3},
     },
     "evaluate": {"test": ["valid"], "beam": 2, "tokenized": False},
