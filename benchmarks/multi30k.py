@@ -23,7 +23,7 @@ from dragoman.evaluation.scores import METRICS
 RESULT = Path(__file__).parent / "results" / "multi30k-en-de-small.json"
 TRAIN = (
     "train --source en --target de --train {data}/train --valid {data}/val --out {out} "
-    "--preset small --max-minutes 15 --optimizer.schedule linear --validation.every 500 --seed {seed}"
+    "--preset small --max-minutes 15 --validation.every 500 --seed {seed}"
 )
 EVALUATE = "evaluate {out} --test {data}/test_2016_flickr --json {out}/test_2016_flickr.json"
 
