@@ -28,7 +28,7 @@ MINUTES = {5_000: 5, 20_000: 10, 60_000: 15, 164_000: 20}
 SPLIT = "split {data} --source en --target fr --out {out}/text --pairs 1500"
 TRAIN = (
     "train --source en --target fr --train {out}/{pairs}.tsv --valid {out}/text/valid --test {out}/text/test "
-    "--out {out}/{pairs} --optimizer.schedule linear --max-minutes {minutes}"
+    "--out {out}/{pairs} --max-minutes {minutes}"
 )
 EVALUATE = "evaluate {out}/{pairs} --test {out}/text/test --json {out}/{pairs}.json"
 TRANSLATE = "translate {out}/{pairs} {out}/everyday.en"
