@@ -1,11 +1,11 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
-    python benchmarks/ensembles.py MULTI30K WORK [--preset small] [--seeds 1 2 3] [--steps 1000]
-                                   [--student-steps 3000] [--student-seeds 1 2]
+    python benchmarks/ensembles.py MULTI30K WORK [--preset small] [--seeds 1 2 3] [--train='--max-minutes 15']
+                                   [--student='--max-steps 6000'] [--student-seeds 1 2]
 
-Trains a preset with each seed, and scores each model and their ensemble. With --student-steps, the ensemble
-translates the source side of the training text; preset fast, which has a third of the weights of small, learns from the
-text and these translations, and another model from the text alone, in as many steps; and the speeds of teacher and
+Trains a preset with each seed and these options, and scores each model and their ensemble. With --student, the ensemble
+translates the source side of the training text; preset fast, which has a third of the weights of small, learns with
+these options from the text and these translations, and another model from the text alone; and the speeds of teacher and
 student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores
 all in benchmarks/results/ensembles-PRESET.json, or with a student in distillation-PRESET.json.
 """
@@ -25,8 +25,8 @@ from dragoman.inference.translator import Translator
 
 RESULTS = Path(__file__).parent / "results"
 TRAIN = (
-    "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} "
-    "--optimizer.batch-tokens 3072 --validation.every 500 --max-steps {steps} --optimizer.schedule linear --seed {seed}"
+    "train --source en --target de --train {texts} --valid data/val --out {out} --preset {preset} {options} "
+    "--validation.every 500 --seed {seed}"
 )
 EVALUATE = "evaluate {model} --test data/test_2016_flickr --json {out}.json"
 AUGMENT = "augment {model} --text data/train.en --out taught --forward --tag= --beam 1"
@@ -64,8 +64,8 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--preset", choices=("small", "fast"), default="small")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--student-steps", type=int, default=0)
+    parser.add_argument("--train", default="--max-minutes 15")
+    parser.add_argument("--student", default="")
     parser.add_argument("--student-seeds", nargs="+", type=int, default=[1, 2])
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -73,32 +73,32 @@ def main() -> None:
         (options.work / "data").symlink_to(options.data.resolve())
     work, singles = Work(options.work), list[dict[str, Any]]()
     for seed in options.seeds:
-        settings = {"texts": "data/train", "preset": options.preset, "steps": options.steps, "seed": seed}
+        settings = {"texts": "data/train", "preset": options.preset, "options": options.train, "seed": seed}
         work.run(TRAIN.format(out=f"single-{seed}", **settings), made=f"single-{seed}.json")
         singles.append(score(work, f"single-{seed}", f"single-{seed}"))
     first, *others = (f"single-{seed}" for seed in options.seeds)
     together = score(work, first, "ensemble", "--ensemble", *others)
     result: dict[str, Any] = {"BLEU of single models": bleu(*singles), "BLEU of their ensemble": bleu(together)}
-    if options.student_steps:
+    if options.student:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
         for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
             if name == "alone" and options.preset == "fast":  # as the single models
                 continue
             runs = []
             for seed in options.student_seeds:
-                out, settings = f"{name}-{seed}", {"preset": "fast", "steps": options.student_steps, "seed": seed}
+                out, settings = f"{name}-{seed}", {"preset": "fast", "options": options.student, "seed": seed}
                 work.run(TRAIN.format(out=out, texts=texts, **settings))
                 runs.append(score(work, out, out))
             result[f"BLEU of the small model, {name}"] = bleu(*runs)
         for model, speed in sentences_per_second(work, [first, f"student-{options.student_seeds[0]}"]).items():
             result[f"sentences per second, {model}, int8, beam 4"] = speed
-    given = f"--preset {options.preset} --seeds {' '.join(map(str, options.seeds))} --steps {options.steps}"
-    if options.student_steps:
-        given += f" --student-steps {options.student_steps} --student-seeds {' '.join(map(str, options.student_seeds))}"
+    given = f"--preset {options.preset} --seeds {' '.join(map(str, options.seeds))} --train='{options.train}'"
+    if options.student:
+        given += f" --student='{options.student}' --student-seeds {' '.join(map(str, options.student_seeds))}"
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))
-    kind = "distillation" if options.student_steps else "ensembles"
+    kind = "distillation" if options.student else "ensembles"
     result_file = RESULTS / f"{kind}-{options.preset}.json"
     result_file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 

@@ -56,7 +56,8 @@ def measure(out: Path, pairs: int, minutes: int) -> dict[str, Any]:
     scores = json.loads((out / f"{pairs}.json").read_text(encoding="utf-8"))["scores"]
     translated = dragoman(TRANSLATE, out=out, pairs=pairs).splitlines()
     return {
-        **{key: config["facts"][key] for key in ("training_pairs", "steps", "minutes", "precision")},
+        **{key: config["facts"][key] for key in ("training_pairs", "precision")},
+        **{key: config["facts"]["whole_run"][key] for key in ("steps", "minutes")},
         **{name: round(scores[name], 1) for name in ("bleu", "chrf")},
         "translations": [f"{s} → {t}" for s, t in zip(SENTENCES, translated, strict=True)],
     }
