@@ -66,7 +66,7 @@ CHAPTERS = {
     "More from less text": {
         "augmentation": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 more sentences in the target language",
         "directions": "One model of several directions and a model for each: Multi30k",
-        "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 1,000 steps",
+        "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 15 minutes each",
         "ensembles-fast": "An ensemble of two models: Multi30k English–German, preset fast, 3,000 steps",
         "distillation-small": "Distillation: what preset fast learns from two of preset small, Multi30k English–German",
         "fine-tuning-en-fr": "Fine-tuning on 2,000 captions, English–French",
