@@ -1,13 +1,13 @@
 """What several models gain, and what a small one learns from them: Multi30k, English to German.
 
     python benchmarks/ensembles.py MULTI30K WORK [--preset small] [--seeds 1 2 3] [--train='--max-minutes 15']
-                                   [--student='--max-steps 6000'] [--student-seeds 1 2]
+                                   [--student='--max-steps 6000'] [--student-seeds 1 2] [--alone]
 
 Trains a preset with each seed and these options, and scores each model and their ensemble. With --student, the ensemble
 translates the source side of the training text; preset fast, which has a third of the weights of small, learns with
-these options from the text and these translations, and another model from the text alone; and the speeds of teacher and
-student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from there. Stores
-all in benchmarks/results/ensembles-PRESET.json, or with a student in distillation-PRESET.json.
+these options from the text and these translations, and with --alone another model from the text alone; and the speeds
+of teacher and student in CTranslate2's int8 are measured, in turn. WORK keeps all models: what was stopped goes on from
+there. Stores all in benchmarks/results/ensembles-PRESET.json, or with a student in distillation-PRESET.json.
 """
 
 import argparse
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--train", default="--max-minutes 15")
     parser.add_argument("--student", default="")
     parser.add_argument("--student-seeds", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--alone", action="store_true")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     if not (options.work / "data").exists():
@@ -81,9 +82,7 @@ def main() -> None:
     result: dict[str, Any] = {"BLEU of single models": bleu(*singles), "BLEU of their ensemble": bleu(together)}
     if options.student:
         work.run(AUGMENT.format(model=first), "--ensemble", *others, made="taught.de")
-        for name, texts in (("student", "data/train taught"), ("alone", "data/train")):
-            if name == "alone" and options.preset == "fast":  # as the single models
-                continue
+        for name, texts in (("student", "data/train taught"), ("alone", "data/train"))[: 1 + options.alone]:
             runs = []
             for seed in options.student_seeds:
                 out, settings = f"{name}-{seed}", {"preset": "fast", "options": options.student, "seed": seed}
@@ -95,6 +94,7 @@ def main() -> None:
     given = f"--preset {options.preset} --seeds {' '.join(map(str, options.seeds))} --train='{options.train}'"
     if options.student:
         given += f" --student='{options.student}' --student-seeds {' '.join(map(str, options.student_seeds))}"
+        given += " --alone" * options.alone
     commands = [f"python benchmarks/ensembles.py MULTI30K WORK {given}  # runs:", *dict.fromkeys(work.commands)]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))

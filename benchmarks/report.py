@@ -68,7 +68,7 @@ CHAPTERS = {
         "directions": "One model of several directions and a model for each: Multi30k",
         "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 15 minutes each",
         "ensembles-fast": "An ensemble of two models: Multi30k English–German, preset fast, 3,000 steps",
-        "distillation-small": "Distillation: what preset fast learns from two of preset small, Multi30k English–German",
+        "distillation-small": "Distillation: three models of preset small teach preset fast, Multi30k English–German",
         "fine-tuning-en-fr": "Fine-tuning on 2,000 captions, English–French",
     },
     "Speed and memory": {
