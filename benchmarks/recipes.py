@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
         return ended.returncode
     name = options.recipe.stem
     path = ROOT / "benchmarks" / "results" / f"recipe-{name}.json"
-    command = f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT --threads {options.threads} --seeds"
+    command = f"python benchmarks/recipes.py recipes/{name}.yaml DATA OUT"
     content = record(json.loads((options.out / "results.json").read_text(encoding="utf-8")), command)
     if path.is_file():
         content = with_earlier(content, json.loads(path.read_text(encoding="utf-8")))
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def record(found: dict[str, Any], command: str) -> dict[str, Any]:
-    """What is kept of the results that reproduce wrote; the command wants the seed of each run."""
+    """What is kept of the results that reproduce wrote; the command wants the threads and the seed of each run."""
     runs = [
         {
             "scores": run["scores"],
@@ -65,7 +66,8 @@ def record(found: dict[str, Any], command: str) -> dict[str, Any]:
         for run in found["runs"]
     ]
     for run in runs:
-        run["command"] = f"{command} {run['seed']}"
+        threads = "".join(f" --threads {number}" for number in re.findall(r"(\d+) threads?$", run[RUN_FACT]["on"]))
+        run["command"] = f"{command}{threads} --seeds {run['seed']}"
     return {
         "commands": [run["command"] for run in runs],
         "hardware": [describe_hardware()],

@@ -52,6 +52,7 @@ CHAPTERS = {
         "recipe-multi30k-tiny-tok": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny",
         "recipe-multi30k-tiny-tok-r-drop": "Recipe: Multi30k English–German, tokenised, Transformer-Tiny with R-Drop",
         "recipe-multi30k-en-de": "Recipe: Multi30k English–German, raw text",
+        "recipe-multi30k-en-de-distilled": "Recipe: Multi30k English–German, raw text, taught by an ensemble",
         "recipe-multi30k-de-en": "Recipe: Multi30k German–English, raw text",
         "recipe-multi30k-en-fr": "Recipe: Multi30k English–French, raw text",
         "recipe-tatoeba-en-fr": "Recipe: Tatoeba English–French, raw text",
