@@ -62,3 +62,15 @@ def test_runs_of_another_system_are_left_out(change: dict[str, Any]) -> None:
     before = copy.deepcopy(result(1, 40.0, "slow"))
     before["result"]["runs"][0] |= change
     assert recipes.with_earlier(result(2, 41.0, "fast"), before) == result(2, 41.0, "fast")
+
+
+def test_each_command_names_the_threads_that_its_seed_ran_with() -> None:
+    def found(seed: int, processor: str) -> dict[str, Any]:
+        facts = dict.fromkeys(recipes._OF_A_RUN) | {"seed": seed, "whole_run": {"on": processor}}
+        search = {"beam": 5, "length_penalty": 0.6, "precision": "fp32"}
+        return {"scores": {}, "text": {"name": "test"}, "weights": {"sha256": "1"}, "settings": search, "model": facts}
+
+    runs = [found(1, "CPU, 1 thread"), found(2, "CPU, 16 threads"), found(3, "GPU")]
+    names = ("recipe", "published", "train", "evaluate", "scores")
+    stored = recipes.record(dict.fromkeys(names) | {"runs": runs}, "run")
+    assert stored["commands"] == ["run --threads 1 --seeds 1", "run --threads 16 --seeds 2", "run --seeds 3"]
