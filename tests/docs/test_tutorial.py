@@ -226,10 +226,23 @@ def test_a_spreadsheet_becomes_the_text_that_was_typed_into_it() -> None:
     typed = [('She said: "No."', "Elle a dit : « Non. »"), ("one\ntwo\tthree", "l’été\u202f!"), ("plain", "simple")]
     with Path("table.txt").open("w", encoding="utf-16", newline="") as table:
         csv.writer(table, "excel-tab").writerows(typed)
-    (snippet,) = snippets(FIRST.read_text(encoding="utf-8"))
+    snippet, _ = snippets(FIRST.read_text(encoding="utf-8"))
     exec(snippet.code, {})
     expected = [tuple(re.sub(r"[\n\t]", " ", cell) for cell in row) for row in typed]
     assert list(read_pairs(["all.tsv"], "en", "fr")) == expected
+
+
+def test_a_translation_memory_becomes_its_sentences_in_two_languages() -> None:
+    english = '<tuv xml:lang="en-GB"><seg>Press <bpt i="1">&lt;b&gt;</bpt>Start<ept i="1"/>\n now.</seg></tuv>'
+    french = '<tuv xml:lang="FR"><prop type="x">y</prop><seg>Appuyez sur « Démarrer » &amp; attendez.</seg></tuv>'
+    german = '<tuv xml:lang="de-DE"><seg>Jetzt starten.</seg></tuv>'
+    units = "".join(f"<tu>{unit}</tu>" for unit in (german + french + english, german + french, english + french))
+    page = f'<!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header/><body>{units}</body></tmx>'
+    Path("memory.tmx").write_text(page, encoding="utf-16")
+    _, snippet = snippets(FIRST.read_text(encoding="utf-8"))
+    exec(snippet.code, {})
+    expected = ("Press Start now.", "Appuyez sur « Démarrer » & attendez.")
+    assert list(read_pairs(["all.tsv"], "en", "fr")) == [expected, expected]
 
 
 # ------------------------------------------------------------------------------------------------- the glossary
