@@ -15,7 +15,7 @@ from dragoman.config import ConfigError, DragomanError, Settings, TrainConfig, r
 from dragoman.datasets.download import download
 from dragoman.evaluation.report import as_table, compare_runs, differences_in_kind, read_evaluation, spread_in_words
 from dragoman.evaluation.scores import METRICS
-from dragoman.folder import RUN_FACT, WEIGHTS_FILE
+from dragoman.folder import WEIGHTS_FILE
 from dragoman.runtime.console import command, say, table_cell
 from dragoman.runtime.device import choose_device
 from dragoman.runtime.files import refuse_to_overwrite, write_atomically, write_json
@@ -33,8 +33,8 @@ class Recipe(Settings):
 
     about: str
     """One line for people."""
-    download: str
-    """The text, as the verb download calls it."""
+    download: str = ""
+    """The text, as the verb download calls it; none if it is there."""
     train: dict[str, Any]
     """Settings of train, as in its files; texts are below the folder of the data."""
     evaluate: dict[str, Any]
@@ -87,6 +87,7 @@ def reproduce(config: ReproduceConfig) -> int:
     training, scoring = (one.config for one in plans[0])
     texts = [*training.train, *training.valid, *training.test, *scoring.test]
     missing = _missing([text for text in texts if not text.startswith(f"{out}{os.sep}")], training)
+    require(bool(recipe.download) or not missing, missing)
     if config.dry_run:
         print("\n".join(_dry_run(recipe, training, _missing(texts, training))))
         if first:
@@ -217,7 +218,6 @@ def _conclude(recipe: Recipe, evaluations: list[dict[str, Any]], out: Path) -> N
         "train": recipe.train,
         "evaluate": recipe.evaluate,
         "scores": {name: one["system"] for name, one in scores.items()},
-        "minutes": [evaluation["model"].get(RUN_FACT, {}).get("minutes") for evaluation in evaluations],
         "runs": [{name: evaluation[name] for name in kept} for evaluation in evaluations],
     }
     write_json(out / "results.json", content)
