@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 GREEDY = SearchConfig(beam=1, sentences="keep")
 ENDLESS = "dog bird old over bird green bird old bird likes sees"  # the model stops at its limit only
+UNUSUAL = ["the\u00a0cat sees\u202fa dog", "the c\u00adat\u200b", "ａ ｄｏｇ likes"]
 MASKED = ["the {name} cat", "%s", "a dog {0}%d likes <b>the bird</b>", "{a} {b} the cat", "the old house"]
 
 
@@ -69,7 +70,7 @@ def site(loaded: ModelFolder, assets: str, tmp_path_factory: pytest.TempPathFact
 def test_it_translates_and_aligns_as_dragoman(browser: Any, site: Site, loaded: ModelFolder) -> None:
     complaints(browser)
     assert visit(browser, site.address) == ""
-    translator, texts = Translator(loaded), [*LINES, *MASKED, ENDLESS]
+    translator, texts = Translator(loaded), [*LINES, *MASKED, *UNUSUAL, ENDLESS]
     expected = translator.translate(texts, GREEDY)
     found = translations(browser, texts)
     assert [one["text"] for one in found] == [one.text for one in expected]
@@ -126,6 +127,21 @@ def test_placeholders_are_found_as_in_python(browser: Any, site: Site) -> None:
     pattern = web.javascript_pattern()
     found = call(browser, "given[0].map((text) => text.match(new RegExp(given[1], 'gu')) ?? [])", texts, pattern)
     assert found == [mask(text)[1] for text in texts]
+
+
+def test_characters_are_read_as_others_that_the_model_knows(browser: Any, site: Site) -> None:
+    visit(browser, site.address)
+    code = """import('./worker.js').then(({ readable }) => {
+      const [lines, known] = given;
+      const cutter = { encode: (text) => Array.from(text, (character) => known.indexOf(character) + 1) };
+      return lines.map((line) => readable({ cutter, pieces: ["<0x20>", ...known] }, line));
+    })"""
+    lines = ["The fox’s ‘fish‘ — “soft” - it´s", "so\u00adft\u200b,\u00a0I", "ﬁsh… ｆｕｌｌ", "scho\u0308n", "10² Катя"]
+    straight = ["The fox's 'fish' - \"soft\" - it's", "soft, I", "fish... full", "schön", "10² Катя"]
+    letters = "abcdefghijklmnopqrstuvwxyzTIö01,. "
+    assert call(browser, code, lines, list(letters + "'\"-")) == straight
+    typed = [line.translate(str.maketrans("'\"-", "’”–")) for line in straight]
+    assert call(browser, code, straight, list(letters + "’”–")) == typed
 
 
 def test_it_works_without_a_network_after_the_first_visit(
