@@ -1,6 +1,6 @@
 // The model of a static site, at work in a module worker, so that the page stays responsive. The page sends
-// {number, settings} once, then {number, text, sentences} and perhaps {cancel: number}. It gets {progress}, and for each
-// number {number, answer} or {number, error}. The settings are those of site.json.
+// {number, settings} once, then {number, text, sentences} and perhaps {cancel: number}. It gets {progress}, and for
+// each number {number, answer} or {number, error}. The settings are those of site.json.
 
 const END = 3; // ids up to this one are symbols, no text
 const MARK = "▁"; // SentencePiece writes it for a space
