@@ -33,6 +33,7 @@ from dragoman.interop import argos, ctranslate2, huggingface, onnx, web
 from dragoman.interop.cards import card, compare_program
 from dragoman.interop.import_marian import read_marian
 from dragoman.interop.parity import Backend, Parity, Sample, choose_sample, prove
+from dragoman.interop.reading import with_rules
 from dragoman.runtime.console import command, say
 from dragoman.runtime.files import make_folder, prepare_reports, refuse_to_overwrite, write_atomically, write_json
 from dragoman.text import placeholders
@@ -109,6 +110,7 @@ def average(config: AverageConfig) -> int:
 
 def _export(loaded: ModelFolder, config: ExportConfig, folder: Path, package: argos.Package | None) -> None:
     """Write the export into an empty folder and prove it."""
+    loaded = replace(loaded, vocabulary=with_rules(loaded.vocabulary, folder))
     export, sample = _EXPORTS[config.to], choose_sample(loaded, Path(config.folder), config.valid, config.sentences)
     if package and package.tag:
         export = partial(ctranslate2.export, tag=package.tag)

@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 from dragoman.config import EOS, UNK, DragomanError
+from dragoman.interop.reading import rules_of
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.placeholders import SYMBOL
 from dragoman.text.subwords import SPECIALS, SubwordModel
@@ -36,10 +37,13 @@ def tokenizer_json(subwords: SubwordModel, specials: bool = False) -> dict[str, 
         DragomanError: the library would not cut text as the model does, which every subword and strange text shows.
     """
     vocabulary = {piece: number for number, piece in enumerate(subwords.listed)}
+    rules: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": form}, "content": read} for form, read in rules_of(subwords).items()
+    ]
     content: dict[str, Any] = {
         "version": "1.0",
         "added_tokens": [],
-        "normalizer": {"type": "Sequence", "normalizers": _NORMALIZERS},
+        "normalizer": {"type": "Sequence", "normalizers": rules + _NORMALIZERS},
         "pre_tokenizer": None,
         "post_processor": None,
         "decoder": {"type": "Sequence", "decoders": _DECODERS},

@@ -33,7 +33,8 @@ _SPELT = re.compile("<unk>|<0x..>$")
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
 _TAG = re.compile(r"^>>[^<>\s]+<<")
-_ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
+ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
+"""Characters that can stand for each other."""
 _COMPATIBLE = ("<compat>", "<noBreak>", "<wide>", "<narrow>")  # not <super>: 10² is not 102
 
 
@@ -130,7 +131,7 @@ class SubwordModel:
 
     def _find_stand_in(self, character: str) -> str:
         """The character, or what the model knows in its place."""
-        alike = [character, *next((some for some in _ALIKE if character in some), "")]
+        alike = [character, *next((some for some in ALIKE if character in some), "")]
         alike += [normalize("NFKC", character)] * decomposition(character).startswith(_COMPATIBLE)
         alike += [""] * (category(character) == "Cf")
         return next(filter(self._spells, alike), character)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,12 +11,14 @@ from typing import Any
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.interop import web
+from dragoman.interop.reading import with_rules
 from tests.browser import until
 
 
 def build(loaded: ModelFolder, folder: Path, assets: str, quantization: str) -> Path:
     """Write a site without its proof."""
     folder.mkdir()
+    loaded = replace(loaded, vocabulary=with_rules(loaded.vocabulary, folder))
     web.write_model(loaded, folder / web.MODEL, quantization)
     web.write_site(loaded, folder, assets, quantization)
     return folder

@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import tempfile
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config import DragomanError, TextConfig
+from dragoman.interop.reading import with_rules
 from dragoman.interop.tokenizer_json import tokenizer_json
 from dragoman.text.subwords import ListedModel, SubwordModel, learn_subwords
 from tests.small_models import LINES, TARGETS, small_model
@@ -22,6 +25,7 @@ MODELS = {
     "joint": small_model().vocabulary.source,
     "separate": small_model(joint=False).vocabulary.target,
     "symbols": small_model(symbols=True).vocabulary.source,
+    "rules": with_rules(small_model(symbols=True).vocabulary, Path(tempfile.gettempdir())).source,
 }
 STRANGE = [
     "", " ", "▁", "▁▁", " ▁ ", "a▁b", "a ▁ b", "▁a", "a▁", "▁ a", " a  b ", "\ta\tb\t", "\n", "a\r\nb\n", "\u3000a\xa0",

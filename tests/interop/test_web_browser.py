@@ -129,21 +129,6 @@ def test_placeholders_are_found_as_in_python(browser: Any, site: Site) -> None:
     assert found == [mask(text)[1] for text in texts]
 
 
-def test_characters_are_read_as_others_that_the_model_knows(browser: Any, site: Site) -> None:
-    visit(browser, site.address)
-    code = """import('./worker.js').then(({ readable }) => {
-      const [lines, known] = given;
-      const cutter = { encode: (text) => Array.from(text, (character) => known.indexOf(character) + 1) };
-      return lines.map((line) => readable({ cutter, pieces: ["<0x20>", ...known] }, line));
-    })"""
-    lines = ["The fox’s ‘fish‘ — “soft” - it´s", "so\u00adft\u200b,\u00a0I", "ﬁsh… ｆｕｌｌ", "scho\u0308n", "10² Катя"]
-    straight = ["The fox's 'fish' - \"soft\" - it's", "soft, I", "fish... full", "schön", "10² Катя"]
-    letters = "abcdefghijklmnopqrstuvwxyzTIö01,. "
-    assert call(browser, code, lines, list(letters + "'\"-")) == straight
-    typed = [line.translate(str.maketrans("'\"-", "’”–")) for line in straight]
-    assert call(browser, code, straight, list(letters + "’”–")) == typed
-
-
 def test_it_works_without_a_network_after_the_first_visit(
     browser: Any, loaded: ModelFolder, site: Site, tmp_path: Path
 ) -> None:

@@ -7,8 +7,6 @@ const MARK = "▁"; // SentencePiece writes it for a space
 const MARGIN = 50; // subwords by which a translation may be longer than its source
 const SYMBOL = /⟦([1-9])⟧/gu; // stands for a placeholder
 const REMEMBERED = 500; // sentences: while somebody types, most of them stay the same
-const ALIKE = ["'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−"];
-const COMPATIBLE = /[\u00a0\u2000-\u200a\u2026\u202f\u205f\u3000\ufb00-\ufb06\uff01-\uffee]/; // wide letters and so on
 const base = new URL("./", import.meta.url).href;
 const cancelled = new Set();
 
@@ -137,24 +135,8 @@ async function remember(model, text) {
 function read({ pattern, source }, text) {
   const placeholders = [];
   const hide = (found) => (placeholders.length < 9 ? `⟦${placeholders.push(found)}⟧` : found);
-  const ids = encode(source, readable(source, pattern ? text.replace(pattern, hide) : text));
+  const ids = source.cutter.encode(pattern ? text.replace(pattern, hide) : text, { add_special_tokens: false });
   return { ids: [...ids, END], placeholders };
-}
-
-const encode = ({ cutter }, text) => cutter.encode(text, { add_special_tokens: false });
-
-/** A text with alike characters that the model knows in place of those it doesn't, such as the quotes of telephones. */
-export function readable(source, text) {
-  const spells = (some) => encode(source, some).every((id) => !/^<(?:unk|0x..)>$/.test(source.pieces[id]));
-  const composed = text.normalize("NFC");
-  const line = encode(source, composed).length <= encode(source, text).length ? composed : text;
-  const standIn = (character) => {
-    const alike = [character, ...(ALIKE.find((some) => some.includes(character)) ?? "")];
-    if (COMPATIBLE.test(character)) alike.push(character.normalize("NFKC"));
-    if (/\p{Cf}/u.test(character)) alike.push(""); // invisible
-    return alike.find(spells) ?? character;
-  };
-  return spells(line) ? line : Array.from(line, standIn).join("");
 }
 
 async function translateSentence(model, text) {

@@ -13,6 +13,7 @@ from dragoman.cli.main import main
 from dragoman.inference import conversion
 from dragoman.inference.translator import Translator
 from dragoman.interop import web
+from dragoman.text.subwords import SubwordModel
 from tests.small_models import LINES
 
 from .exports import NEEDED, arguments, export
@@ -59,6 +60,18 @@ def test_out_may_name_the_argos_package(model: Path, capsys: pytest.CaptureFixtu
     (model.parent / "old.argosmodel").mkdir()
     assert main(arguments(model, "argos", model.parent / "old.argosmodel")) == 2
     assert "this is a folder; name a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "huggingface", "argos", pytest.param("onnx", marks=pytest.mark.slow)])
+def test_an_export_reads_characters_as_dragoman_does(to: str, model: Path) -> None:
+    if to == "argos":
+        pytest.importorskip("babel", reason="needs babel")
+    out = export(model, to)
+    for package in out.glob("*.argosmodel"):
+        zipfile.ZipFile(package).extractall(out)
+    (path,) = [*out.rglob("sentencepiece.model"), *out.rglob("source.spm")]
+    typed, read = ["the\u00a0cat se\u00ades", "a ｄｏｇ"], ["the cat sees", "a dog"]
+    assert SubwordModel(path.read_bytes()).encode(typed) == Translator.load(model).vocabulary.source.encode(read)
 
 
 def test_an_exported_folder_translates_like_the_model(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
