@@ -37,13 +37,13 @@ def with_rules(vocabulary: Vocabulary, folder: Path) -> Vocabulary:
 
 
 def rules_of(subwords: SubwordModel) -> dict[str, str]:
-    """What a model reads characters as that it does not know, the longest first: some are letters and accents."""
+    """What a model replaces before it cuts a text, and by what; letters with accents after them before single ones."""
     normalizer = SentencePieceNormalizer(model_proto=subwords.serialized)
     return {form: text for form in _forms() if (text := str(normalizer.normalize(form))) != form}
 
 
 def _forms() -> list[str]:
-    """All characters that can be read as others, and the accented ones also as letters with accents after them."""
+    """Characters that can be read as others, and accented ones as letters with accents after them; the longest first."""
     characters = [c for c in map(chr, range(0x80, 0x10000)) if normalize("NFKD", c) != c or category(c) == "Cf"]
     forms = {*characters, *"".join(ALIKE), *(normalize("NFD", character) for character in characters)}
     return sorted(forms, key=lambda form: (-len(form), form))
