@@ -43,7 +43,7 @@ def rules_of(subwords: SubwordModel) -> dict[str, str]:
 
 
 def _forms() -> list[str]:
-    """Characters that can be read as others, and accented ones as letters with accents after them; the longest first."""
+    """What can be read as other characters; of accented ones also letters with accents after them; longest first."""
     characters = [c for c in map(chr, range(0x80, 0x10000)) if normalize("NFKD", c) != c or category(c) == "Cf"]
     forms = {*characters, *"".join(ALIKE), *(normalize("NFD", character) for character in characters)}
     return sorted(forms, key=lambda form: (-len(form), form))
