@@ -112,7 +112,7 @@ class Profile:
             for language, value in probabilities.items():
                 shares[language] += value / len(rows)
                 doubts[language] += min(value, probabilities.get(self.code, 1.0)) / len(rows)
-        main = max(shares, key=shares.__getitem__, default="")
+        main = max(shares, key=shares.__getitem__, default=self.code)
         is_unexpected = self.code in known_languages() and shares[self.code] < 0.1 and shares[main] > 0.5
         self.unexpected_language = main if is_unexpected else ""
         """The language of most lines, if it can't be the one that the code names; otherwise empty."""

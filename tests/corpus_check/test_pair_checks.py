@@ -22,9 +22,9 @@ def found(sightings: Iterable[Sighting]) -> dict[tuple[str, int | None], list[in
     return rows
 
 
-def learn(pairs: list[tuple[str, str]]) -> Usual:
-    profiles = [Profile(code, side) for code, side in zip(("en", "fr"), Block(0, pairs).sides, strict=True)]
-    return Usual(("en", "fr"), [profiles], pairs)
+def learn(pairs: list[tuple[str, str]], codes: tuple[str, str] = ("en", "fr")) -> Usual:
+    profiles = [Profile(code, side) for code, side in zip(codes, Block(0, pairs).sides, strict=True)]
+    return Usual(codes, [profiles], pairs)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,11 @@ def test_scripts_are_judged_by_most_of_the_letters(usual: Usual) -> None:
     }
     judge.scripts = [frozenset(), frozenset()]
     assert not any("script" in name for name, _ in found(find_languages(Block(0, pairs), judge)))
+
+
+def test_a_side_with_too_few_letters_to_know_its_language_makes_no_line_look_like_it() -> None:
+    pairs = [(source, "今日は家で本を読みます。") for source, _ in phrasebook().train[:3000]]
+    assert found(find_languages(Block(0, pairs), learn(pairs, ("en", "ja")))) == {}
 
 
 def test_languages_in_one_script_are_judged_by_letters_and_words(usual: Usual) -> None:
