@@ -7,7 +7,8 @@
 FRA.TXT is Tatoeba as ManyThings ships it. All models make so many steps. One learns from so many random pairs; the next
 one from these pairs, read --weight times in a pass, and from the extra sentences of the target language, translated by
 the model that learned from the same pairs in the other direction; the last one from all pairs. WORK keeps all models:
-what was stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation.json.
+what was stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation.json, beside
+those of other seeds and directions with the same settings.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from hardware import describe_hardware
 from quality_report import directions_table
 
 RESULTS = Path(__file__).parent / "results" / "augmentation.json"
+SETTINGS = ("pairs", "extra", "steps", "preset", "batch_tokens", "weight", "tag")
 TRAIN = (
     "train --source {source} --target {target} --train {texts} --valid data/valid --test data/test --out {out} "
     "--preset {preset} --optimizer.batch-tokens {batch_tokens} --text.placeholders 0 --max-steps {steps} "
@@ -105,20 +107,20 @@ def main() -> None:
     options = parser.parse_args()
     work = Work(options.work)
     gather(work, options.table, options.pairs, options.extra)
-    result: dict[str, Any] = {}
+    settings = {name: getattr(options, name) for name in SETTINGS}
+    before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    before = before if before.get("settings") == settings else {"result": {}, "hardware": [], "commands": []}
+    result, machine = before["result"], describe_hardware()
     for direction in options.directions:
         for seed in options.seeds:
             for kind, by_direction in measure(work, *direction.split("-"), seed, options).items():
                 for scored, scores in by_direction.items():
                     result.setdefault(kind, {}).setdefault(scored, {})[str(seed)] = scores
-    settings = {name: value for name, value in vars(options).items() if name not in ("table", "work")}
+    command = " ".join(["python benchmarks/augmentation.py FRA.TXT WORK", *sys.argv[3:], " # runs:"])
     content = {
-        "commands": [
-            " ".join(["python benchmarks/augmentation.py FRA.TXT WORK", *sys.argv[3:], " # runs:"]),
-            *dict.fromkeys(work.commands),
-        ],
+        "commands": list(dict.fromkeys([*before["commands"], command, *work.commands])),
         "settings": settings,
-        "hardware": describe_hardware(),
+        "hardware": [*(other for other in before["hardware"] if other != machine), machine],
         "note": f"All models make {options.steps:,} steps, whatever text they learn from.",
         "result": result,
     }
