@@ -31,6 +31,7 @@ _FOREIGN_LETTERS = 8  # of another script, that a line in that script has at lea
 _COPIED_WORDS = 3
 _COPIED_LETTERS = 15
 _WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
+_WEIGHTS = np.array([1, *(3 if script in _WITHOUT_SPACES else 1 for script in SCRIPTS)])
 
 
 class Usual:
@@ -83,13 +84,8 @@ def is_sentence(text: str) -> bool:
     bare = [word.strip("\"'“”„«»¿¡([{-–") for word in words]
     lower = [word for word in bare if word[:1].isalpha() and not (word[0].isupper() or word[0].istitle())]
     spelt = sum(any(map(str.isalpha, word)) for word in words)
-    longest = max((sum(_weight(letter) for letter in word if letter.isalpha()) for word in lower), default=0)
-    return (spelt >= _COPIED_WORDS and len(lower) >= 2) or longest > _COPIED_LETTERS
-
-
-def _weight(letter: str) -> int:
-    script = script_table()[ord(letter)]
-    return 3 if script and SCRIPTS[script - 1] in _WITHOUT_SPACES else 1
+    longest = max((_WEIGHTS[script_table()[[ord(c) for c in word if c.isalpha()]]].sum() for word in lower), default=0)
+    return (spelt >= _COPIED_WORDS and len(lower) >= 2) or bool(longest > _COPIED_LETTERS)
 
 
 def find_lengths(block: Block, usual: Usual) -> Iterator[Sighting]:
@@ -146,6 +142,6 @@ def _wrong_scripts(side: Side, expected: frozenset[str]) -> dict[int, str]:
         counts = np.bincount(script_table()[list(map(ord, side.lines[row]))], minlength=len(is_own))
         script = SCRIPTS[int(np.where(is_own, 0, counts).argmax()) - 1]
         enough = 2 * _FOREIGN_LETTERS if script == "Latn" else _FOREIGN_LETTERS
-        if 2 * foreign[row] > counts[1:].sum() and foreign[row] >= enough:
+        if foreign[row] > (counts * _WEIGHTS)[is_own][1:].sum() and foreign[row] >= enough:
             found[row] = script
     return found

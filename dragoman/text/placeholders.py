@@ -10,18 +10,22 @@ from collections.abc import Sequence
 SYMBOLS = tuple(f"⟦{number}⟧" for number in range(1, 10))
 """Subwords that stand for the first, second, … placeholder of a sentence."""
 SYMBOL = re.compile("⟦[1-9]⟧")
+_UNSPACED = r"\u0e00-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef"
+"""Thai to Burmese, Khmer, Chinese, Japanese and Korean characters, which may follow a placeholder without a space."""
 _ONE = r"""
-    \{\{[^{}]*\}\} | \$?\{[^{}\s]*\}  # {{ user.name }}, ${name}, {0}
-  | %(?:\(\w+\)|\d+\$)?[-+0\#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfFgGcrs@](?!\w)  # %s, %(name)s, %1$.2f
+    \{\{[^{}]*\}\} | \$?\{[^{}\s]*\} | \$\(\w+\)  # {{ user.name }}, ${name}, {0}, $(NAME)
+  | %(?:\(\w+\)|\d+\$)?[-+0\#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfFgGcrs@](?!LETTER)  # %s, %(name)s, %1$.2f
+  | (?<!\d)(?<!\d\s)%(?:L?\d\d?|[A-Z_]{2,})(?!LETTER)  # %1, %NAME, but not 5 %ABV
   | </?[a-zA-Z][^<>]*> | <!--[^<>]*--> | &(?:[a-zA-Z]+|\#\w+);  # <b>, </b>, &nbsp;
-  | (?:https?://|www\.)[^\s<>"]*[\w/] | (?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+  # addresses
+  | (?:https?://|www\.)[^\s<>"UNSPACED]*(?:LETTER|/)  # addresses
+  | (?<!LETTER)(?<![.+-])(?:LETTER|[.+-])+@(?:LETTER|-)+(?:\.(?:LETTER|-)+)+
   | [\u2600-\u27bf\U0001f000-\U0001faff][\u200d\ufe0f\u2600-\u27bf\U0001f000-\U0001faff\U000e0020-\U000e007f]*
   | ⟦[1-9]⟧
-"""
+""".replace("LETTER", r"(?:(?![UNSPACED])\w)").replace("UNSPACED", _UNSPACED)
 PATTERN = rf"(?:{_ONE})(?:\s*(?:{_ONE}))*"
 """A placeholder, or several side by side; to be read with re.VERBOSE."""
 _PLACEHOLDERS = re.compile(PATTERN, re.VERBOSE)
-_CLUE = re.compile("[{%<&@⟦\u2600-\u27bf\U0001f000-\U0001faff]|://|www")  # in every placeholder; found fast
+_CLUE = re.compile(r"[{%<&@⟦\u2600-\u27bf\U0001f000-\U0001faff]|://|www|\$\(")  # in every placeholder; found fast
 
 
 def mask(line: str) -> tuple[str, list[str]]:
