@@ -21,15 +21,14 @@ from dragoman.corpus_check.language_id import (
     scripts_of,
 )
 from dragoman.text.corpus import Pair
+from dragoman.text.placeholders import mask
 
 _LONG_CHARACTERS = 1000
 _TOO_LONG_BYTES = 16_384  # SentencePiece skips longer lines when it learns subwords
 _SLACK = 12  # characters added to both lengths, so that short lines may differ more
-_LEAST_RATIO = math.log(2.5)
-_RATIO_SPREADS = 6.0
+_LEAST_RATIO, _RATIO_SPREADS = math.log(2.5), 6.0
 _FOREIGN_LETTERS = 8  # of another script, that a line in that script has at least; of Latin, twice as many
-_COPIED_WORDS = 3
-_COPIED_LETTERS = 15
+_COPIED_WORDS, _COPIED_LETTERS = 3, 15
 _WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
 _WEIGHTS = np.array([1, *(3 if script in _WITHOUT_SPACES else 1 for script in SCRIPTS)])
 
@@ -106,8 +105,7 @@ def find_languages(block: Block, usual: Usual) -> Iterator[Sighting]:
     judged = block.has_text.copy()
     judged[[*wrong[0], *wrong[1]]] = False
     share_script = not all(usual.scripts) or bool(usual.scripts[0] & usual.scripts[1])
-    sightings: list[Sighting] = []
-    misplaced: list[set[int]] = []
+    sightings, misplaced = list[Sighting](), list[set[int]]()
     for number, side in enumerate(block.sides):
         other = 1 - number
         misplaced.append({row for row, script in wrong[number].items() if script in usual.scripts[other]})
@@ -139,9 +137,11 @@ def _wrong_scripts(side: Side, expected: frozenset[str]) -> dict[int, str]:
     foreign = side.sums(~is_own[script_table()[side.codes]])
     found = {}
     for row in np.flatnonzero(foreign >= _FOREIGN_LETTERS).tolist():
-        counts = np.bincount(script_table()[list(map(ord, side.lines[row]))], minlength=len(is_own))
-        script = SCRIPTS[int(np.where(is_own, 0, counts).argmax()) - 1]
+        letters = script_table()[list(map(ord, mask(side.lines[row])[0]))]  # placeholders are in no language
+        counts = np.bincount(letters, minlength=len(is_own))
+        own, others = (counts * _WEIGHTS)[is_own][1:].sum(), np.where(is_own, 0, counts)
+        script = SCRIPTS[int(others.argmax()) - 1]
         enough = 2 * _FOREIGN_LETTERS if script == "Latn" else _FOREIGN_LETTERS
-        if foreign[row] > (counts * _WEIGHTS)[is_own][1:].sum() and foreign[row] >= enough:
+        if others.sum() > own and others.sum() >= enough:
             found[row] = script
     return found

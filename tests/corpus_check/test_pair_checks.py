@@ -91,6 +91,7 @@ def test_scripts_are_judged_by_most_of_the_letters(usual: Usual) -> None:
         ("He comes from Beijing in China.", "This line was left in English."),
         ("他来自中国北京朝阳区。", "He comes from Beijing in China."),
         ("Да.", "OK"),
+        ("%PRODUCTNAME %PRODUCTVERSION Writer", "%PRODUCTNAME %PRODUCTVERSION 文本"),
         ("A PowerPoint file that is encrypted can't be opened.", "不支持加载 Microsoft PowerPoint 加密的。"),
         ("He is in Shanghai.", "他说 the quick brown foxes 他来自中国北京朝阳区然后去了上海市中心的一家非常大的商店里"),
     ]
