@@ -15,7 +15,7 @@ _UNSPACED = r"\u0e00-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef"
 _ONE = r"""
     \{\{[^{}]*\}\} | \$?\{[^{}\s]*\} | \$\(\w+\)  # {{ user.name }}, ${name}, {0}, $(NAME)
   | %(?:\(\w+\)|\d+\$)?[-+0\#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfFgGcrs@](?!LETTER)  # %s, %(name)s, %1$.2f
-  | (?<!\d)(?<!\d\s)%(?:L?\d\d?|[A-Z_]{2,})(?!LETTER)  # %1, %NAME, but not 5 %ABV
+  | (?<!\d)(?<!\d\s)%[A-Z_][A-Z0-9_]+(?!LETTER)  # %NAME, but not 5 %ABV; nor %5, which is 5% in Turkish
   | </?[a-zA-Z][^<>]*> | <!--[^<>]*--> | &(?:[a-zA-Z]+|\#\w+);  # <b>, </b>, &nbsp;
   | (?:https?://|www\.)[^\s<>"UNSPACED]*(?:LETTER|/)  # addresses
   | (?<!LETTER)(?<![.+-])(?:LETTER|[.+-])+@(?:LETTER|-)+(?:\.(?:LETTER|-)+)+
