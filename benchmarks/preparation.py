@@ -2,9 +2,10 @@
 
     python benchmarks/preparation.py [PAIRS …]
 
-Writes synthetic text (words of random letters, frequencies after Zipf) to a temporary folder, prepares it in a process
-of its own, prints pairs per second, peak resident memory and the size of what was made, and stores them in
-benchmarks/results/preparation.json. Without PAIRS: one, two and eight million.
+Writes synthetic text (words of random letters, frequencies after Zipf) to a temporary folder and prepares it in a
+process of its own, on all cores and on one. Prints seconds, what SentencePiece alone takes to encode the same text,
+peak memory of all processes and the size of what was made, and stores them in benchmarks/results/preparation.json.
+Without PAIRS: one, two and eight million. Linux only.
 """
 
 from __future__ import annotations
@@ -12,22 +13,27 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import resource
 import sys
 import tempfile
 import time
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from hardware import describe_hardware
+from sentencepiece import SentencePieceProcessor
 
 from dragoman.config import TrainConfig
 from dragoman.corpus_check.cleaning import clean_text
+from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import prepare_text
+from dragoman.text.subwords import Vocabulary
 
 RESULT = Path(__file__).parent / "results" / "preparation.json"
 PAIRS = (1_000_000, 2_000_000, 8_000_000)
 WORDS = 50_000
+MEASURED = ("seconds", "seconds_of_sentencepiece_alone", "peak_resident_gib")
 
 
 def write_text(folder: Path, pairs: int) -> None:
@@ -45,35 +51,66 @@ def write_text(folder: Path, pairs: int) -> None:
                 file.writelines(" ".join(lexicon[next(words)] for _ in range(n)) + "\n" for n in lengths.tolist())
 
 
-def prepare(folder: str, pairs: int, answer: multiprocessing.Queue[dict[str, float]]) -> None:
-    """Prepare the text and report."""
-    config = TrainConfig(source="xx", target="yy", train=[f"{folder}/train"], out=f"{folder}/out")
+def prepare(folder: str, cores: int, answer: multiprocessing.Queue[dict[str, float]]) -> None:
+    """Prepare the text on so many cores (0: all) and report."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: cores or None])
+    out = Path(folder, f"out{cores}")
+    out.mkdir()
+    config = TrainConfig(source="xx", target="yy", train=[f"{folder}/train"], out=str(out))
     start = time.perf_counter()
     text = prepare_text(config, clean_text, print)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    report = text.train.report
     answer.put(
         {
-            "subwords": text.train.report.source_tokens + text.train.report.target_tokens,
+            "subwords": report.source_tokens + report.target_tokens,
             "seconds": round(seconds, 1),
-            "pairs_per_second": round(pairs / seconds),
-            "peak_resident_gib": round(peak, 2),
-            "disk_gib": round(sum(path.stat().st_size for path in Path(folder, "out/data").rglob("*")) / 2**30, 2),
+            "pairs_per_second": round(report.pairs / seconds),
+            "seconds_of_sentencepiece_alone": round(encode_alone(text.vocabulary, config), 1),
+            "disk_gib": round(sum(path.stat().st_size for path in (out / "data").rglob("*")) / 2**30, 2),
         }
     )
 
 
+def encode_alone(vocabulary: Vocabulary, config: TrainConfig) -> float:
+    """Seconds that SentencePiece takes to encode the text, in threads on all of this process's cores."""
+    pairs, seconds, threads = read_pairs(config.train, "xx", "yy"), 0.0, len(os.sched_getaffinity(0))
+    processor = SentencePieceProcessor(model_proto=vocabulary.source.serialized)
+    while chunk := list(islice(pairs, 20_000)):
+        for lines in zip(*chunk, strict=True):
+            start = time.perf_counter()
+            processor.encode(list(lines), num_threads=threads)
+            seconds += time.perf_counter() - start
+    return seconds
+
+
+def resident_gib(process: int) -> float:
+    """Memory of a process and its children now; what they share counts once."""
+    kilobytes = 0
+    with suppress(OSError, ValueError):
+        for one in (process, *map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())):
+            with suppress(OSError, IndexError):
+                kilobytes += int(Path(f"/proc/{one}/smaps_rollup").read_text().split("\nPss:")[1].split()[0])
+    return kilobytes / 2**20
+
+
 def measure(pairs: int) -> dict[str, float]:
-    """What preparing so many pairs takes, in a process of its own."""
-    context = multiprocessing.get_context("spawn")
+    """What preparing so many pairs takes, in a process of its own: on all cores, and on one."""
+    context, result = multiprocessing.get_context("spawn"), dict[str, float]()
     with tempfile.TemporaryDirectory() as folder:
-        os.makedirs(f"{folder}/out")
         write_text(Path(folder), pairs)
-        answer: multiprocessing.Queue[dict[str, float]] = context.Queue()
-        process = context.Process(target=prepare, args=(folder, pairs, answer))
-        process.start()
-        result = answer.get()
-        process.join()
+        for cores in (0, 1):
+            answer: multiprocessing.Queue[dict[str, float]] = context.Queue()
+            process = context.Process(target=prepare, args=(folder, cores, answer))
+            process.start()
+            peak = 0.0
+            while answer.empty() and process.is_alive():
+                peak = max(peak, resident_gib(process.pid or 0))
+                time.sleep(0.5)
+            found = answer.get(timeout=60) | {"peak_resident_gib": round(peak, 2)}
+            process.join()
+            result |= {f"on_one_core_{name}": found[name] for name in MEASURED} if cores else found
+    result["times_as_fast_as_on_one_core"] = round(result["on_one_core_seconds"] / result["seconds"], 2)
     print(json.dumps(result, indent=1))
     return result
 

@@ -7,7 +7,7 @@ and once to look at every pair.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, tee
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from dragoman.corpus_check.language_id import Profile, scripts_of
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs
 from dragoman.runtime.console import Report
+from dragoman.runtime.processes import map_on_cores
 from dragoman.text.corpus import Corpus, Pair, Problem, json_form, locate_all
 
 Flags = NDArray[np.uint16]
@@ -206,11 +207,12 @@ class _Text:
         hashes = np.zeros((2, self.pairs if training else 0), np.uint64)
         for number, part in enumerate(self.parts):
             self._judge_whole(part, self.sample.pairs(number), usual)
-        for part, start, block in self.blocks():
+        blocks, again = tee(self.blocks())
+        found = map_on_cores(lambda block: (list(check_pairs(block, usual)), hash_pairs(block)), (b for *_, b in again))
+        for (part, start, block), (seen, keys) in zip(blocks, found, strict=True):
             end = start + len(block)
-            sightings = [s for s in check_pairs(block, usual) if block.start + s.row not in part.unreadable]
+            sightings = [sighting for sighting in seen if block.start + sighting.row not in part.unreadable]
             if training or held_out:
-                keys = hash_pairs(block)
                 sightings += _find_leaks(keys, held_out, kinds)
                 hashes[:, start:end] = (keys["pairs"], keys["letters"]) if training else 0
             for sighting in sightings:

@@ -7,8 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from multiprocessing import parent_process, resource_tracker
-from threading import Thread
+from multiprocessing import resource_tracker
 from typing import Any
 
 from uvicorn import Config
@@ -17,6 +16,7 @@ from uvicorn.supervisors import Multiprocess
 
 from dragoman.config import DragomanError
 from dragoman.runtime.console import say
+from dragoman.runtime.processes import end_with_parent
 
 _START_FAILED = 3  # exit code of uvicorn's processes
 _FAREWELL_SECONDS = 1.0  # in which a request may still come over an open connection when the server stops
@@ -59,11 +59,7 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
 def _start(application: Callable[[], Any]) -> Any:
     """The application, in a process that ends when its supervisor is killed, so that the port is free."""
 
-    def follow() -> None:
-        parent_process().join()  # type: ignore[union-attr]
-        signal.raise_signal(signal.SIGTERM)
-
-    Thread(target=follow, daemon=True).start()
+    end_with_parent()
     built = application()
     gc.freeze()  # what stays for good is not looked through again for every few hundred requests
     return built

@@ -9,16 +9,18 @@ import json
 import random
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, DragomanError
 from dragoman.runtime.files import not_saved
+from dragoman.runtime.processes import map_on_cores
 from dragoman.text.corpus import Pair
 from dragoman.text.planting import Planter, mask_pair
 from dragoman.text.subwords import Vocabulary
@@ -26,6 +28,9 @@ from dragoman.text.subwords import Vocabulary
 TextEnd = tuple[int, int]
 """The number of a text, from 0, and how many pairs there are until its end, those of the texts before it included."""
 _CHUNK = 20_000  # pairs encoded at a time
+_Chunk = tuple[int, list[Pair], list[Pair]]
+"""Number of pairs of some text; those without an empty side; copies with placeholders."""
+_TOKENS = ("source_tokens", "target_tokens")
 _FILES = ("source.ids", "source.ends", "target.ids", "target.ends")
 
 
@@ -127,7 +132,20 @@ class PairEncoder:
         size = max(len(self.vocabulary.source), len(self.vocabulary.target))
         return np.dtype(np.uint16) if size <= 2**16 else np.dtype(np.uint32)
 
-    def encode(self, pairs: Sequence[Pair]) -> tuple[list[tuple[list[int], list[int]]], int]:
+    def encode(self, chunk: _Chunk) -> tuple[dict[str, int], list[tuple[NDArray[np.integer], NDArray[np.int64]]]]:
+        """Encode a chunk: numbers for the report; ids and lengths of all its source and of all its target sentences."""
+        read, pairs, masked = chunk
+        (own, too_long), (copies, _) = self._fitting(pairs), self._fitting(masked)
+        counts = {"pairs": len(own), "empty": read - len(own) - too_long, "too_long": too_long, "planted": len(copies)}
+        sides = []
+        for place, tokens in enumerate(_TOKENS):
+            sentences = [[*pair[place], EOS] for pair in chain(own, copies)]
+            lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+            counts[tokens] = int(lengths.sum())
+            sides.append((np.fromiter(chain.from_iterable(sentences), self.dtype, counts[tokens]), lengths))
+        return counts, sides
+
+    def _fitting(self, pairs: Sequence[Pair]) -> tuple[list[tuple[list[int], list[int]]], int]:
         """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
         sources = self.vocabulary.source.encode([source for source, _ in pairs])
         targets = self.vocabulary.target.encode([target for _, target in pairs])
@@ -173,37 +191,28 @@ def build_store(
 def _write_pairs(
     texts: Iterable[tuple[int, Iterable[Pair]]], encoder: PairEncoder, folder: Path, progress: Callable[[int], None]
 ) -> StoreReport:
-    digest, has_symbols = hashlib.sha256(), encoder.vocabulary.has_symbols
-    tokens = {"source": 0, "target": 0}
-    read = kept = empty = too_long = planted = 0
-    ends = list[TextEnd]()
+    digest, ends = hashlib.sha256(), list[TextEnd]()
+    totals: dict[str, Any] = dict.fromkeys(("pairs", "empty", "too_long", "planted", *_TOKENS), 0)
     for number, pairs in texts:
-        iterator = iter(pairs)
-        while chunk := list(islice(iterator, _CHUNK)):
-            read += len(chunk)
-            digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
-            full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
-            if has_symbols:
-                full = [mask_pair(pair) for pair in full]
-            own, unfit = encoder.encode(full)
-            copies, _ = encoder.encode([copy for pair in full if encoder.plant and (copy := encoder.plant(pair))])
-            empty += len(chunk) - len(own) - unfit
-            too_long += unfit
-            kept += len(own)
-            planted += len(copies)
-            for place, side in enumerate(tokens):
-                sentences = [[*pair[place], EOS] for pair in chain(own, copies)]
-                stops = tokens[side] + np.cumsum([len(ids) for ids in sentences], dtype=np.int64)
-                tokens[side] += sum(map(len, sentences))
-                ids = np.fromiter(chain.from_iterable(sentences), encoder.dtype)
-                for name, content in ((f"{side}.ids", ids), (f"{side}.ends", stops)):
+        for counts, sides in map_on_cores(encoder.encode, _in_chunks(pairs, encoder, digest)):
+            for side, tokens, (ids, lengths) in zip(("source", "target"), _TOKENS, sides, strict=True):
+                for name, content in ((f"{side}.ids", ids), (f"{side}.ends", totals[tokens] + np.cumsum(lengths))):
                     with (folder / name).open("ab") as file:
                         file.write(content.tobytes())
-            progress(read)
-        ends.append((number, kept + planted))
-    return StoreReport(
-        kept, empty, too_long, tokens["source"], tokens["target"], digest.hexdigest(), planted=planted, ends=ends
-    )
+            totals = {name: total + counts[name] for name, total in totals.items()}
+            progress(totals["pairs"] + totals["empty"] + totals["too_long"])
+        ends.append((number, totals["pairs"] + totals["planted"]))
+    return StoreReport(**totals, fingerprint=digest.hexdigest(), ends=ends)
+
+
+def _in_chunks(pairs: Iterable[Pair], encoder: PairEncoder, digest: "hashlib._Hash") -> Iterator[_Chunk]:
+    iterator = iter(pairs)
+    while chunk := list(islice(iterator, _CHUNK)):
+        digest.update("".join(f"{len(s)} {s}{t}\n" for s, t in chunk).encode())
+        full = [pair for pair in chunk if pair[0].strip() and pair[1].strip()]
+        if encoder.vocabulary.has_symbols:
+            full = list(map(mask_pair, full))
+        yield len(chunk), full, [copy for pair in full if encoder.plant and (copy := encoder.plant(pair))]
 
 
 def sample_pairs(pairs: Iterable[Pair], size: int, seed: int) -> list[Pair]:

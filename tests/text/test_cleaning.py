@@ -1,6 +1,7 @@
 """What cleaning leaves out of the text of a run, and what people are told of the check."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 from dragoman.config import CleaningConfig, DragomanError, TrainConfig
-from dragoman.corpus_check import cleaning
+from dragoman.corpus_check import blocks, cleaning
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.corpus_check.issues import Finding, Flag
 from dragoman.runtime.console import Report
+from dragoman.text import dataset
 from dragoman.text.corpus import read_pairs
 from dragoman.text.preprocess import prepare_text
 from tests.text.small_texts import decoded, held_out, sentences, write_text
@@ -173,3 +175,21 @@ def test_repeated_and_faulty_pairs_are_not_held_out(without_valid: TrainConfig, 
     prepared = prepare_text(again, clean_text)
     assert held_out(again) == held
     assert decoded(prepared) == [pair for pair in everything if pair not in held]
+
+
+def test_the_processors_cores_make_no_difference(
+    config: TrainConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = sentences()
+    write_text(tmp_path / "train", [*pairs, pairs[3], ("a", ""), (pairs[4][0], "ja " * 60)])
+    monkeypatch.setattr(blocks, "_BLOCK_PAIRS", 20)
+    monkeypatch.setattr(dataset, "_CHUNK", 20)
+    made = []
+    for cores in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process, cores=cores: set(range(cores)), raising=False)
+        run = replace(config, out=f"{config.out}{cores}", text=replace(config.text, placeholders=0.3))
+        assert prepare_text(run, clean_text).train.report.planted > 10
+        files = [path for path in sorted(Path(run.out).rglob("*")) if path.is_file() and path.name != "key.json"]
+        made.append([(path.name, path.read_bytes()) for path in files])
+    assert made[0] == made[1]
+    assert b'"duplicate pair"' in dict(made[0])["check.json"]
