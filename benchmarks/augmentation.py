@@ -9,8 +9,9 @@ FRA.TXT is Tatoeba as ManyThings ships it. One model learns from so many random 
 --more-steps and with --more-dropout, from these pairs, read --weight times in a pass, and from the extra sentences of
 the target language, translated by the model that learned from the same pairs in the other direction. --bound: another
 learns from all pairs, and --control: another from the pairs alone, both like the second. WORK keeps all models: what
-was stopped goes on from there. Stores the scores on the test text in benchmarks/results/augmentation-PAIRS.json, beside
-those of other seeds, directions, steps and dropout with the same settings.
+was stopped goes on from there, and other --pairs, --extra, --steps, --dropout or --preset need another WORK. Stores the
+scores on the test text in benchmarks/results/augmentation-PAIRS.json, beside those of other seeds, directions, steps
+and dropout with the same settings.
 """
 
 import argparse
