@@ -15,7 +15,7 @@ from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import Vocabulary
 
-_BATCH_TOKENS, _FORCED_TOKENS = 2048, 512  # in batches that CTranslate2 cuts: to search (times beam), of given pairs
+_BATCH_TOKENS, _FORCED_TOKENS = 1024, 512  # in batches that CTranslate2 cuts: to search (times beam), of given pairs
 _BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 
 

@@ -1,1 +1,1 @@
-"""Text: corpora, tokenisation and scores."""
+"""Text: corpora, subwords, stores of ids and batches."""
