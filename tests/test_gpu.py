@@ -168,7 +168,7 @@ def test_in_bf16_it_translates_nearly_the_same(gpu: str) -> None:
 def test_what_is_exported_does_not_depend_on_where_the_model_is(gpu: str, write: Any, tmp_path: Path) -> None:
     written = []
     for device in ("cpu", gpu):
-        loaded, out = small_model(), tmp_path / device.replace(":", "")
+        loaded, out = small_model(num_encoder_layers=1, num_decoder_layers=1), tmp_path / device.replace(":", "")
         loaded.model.to(device)
         out.mkdir()
         write(loaded, out, *(["int8"] if write is conversion.write_model else []))

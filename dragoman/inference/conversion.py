@@ -65,9 +65,8 @@ def _prove(loaded: ModelFolder, converted: Path) -> None:
     )
     for here, there, target in zip(*(engine.score(sources, targets) for engine in engines), targets, strict=True):
         if not abs(here - there) <= _MAX_DIFFERENCE * len(target):
-            raise DragomanError(
-                f"CTranslate2 computes something else ({there:.3f}, not {here:.3f}): use --engine torch"
-            )
+            found = f"CTranslate2 computes something else ({there:.3f}, not {here:.3f})"
+            raise DragomanError(f"{found}: use --engine torch")
 
 
 def write_model(loaded: ModelFolder, out: Path, quantization: str = "float32", tag: str = "") -> None:

@@ -11,6 +11,7 @@ V vocabulary.
 import logging
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,12 @@ def write_graphs(model: Transformer, encoder_file: Path, decoder_file: Path, qua
     """Write the graphs, with weights in float32 or int8."""
     for module in ("onnx", "onnxscript"):
         import_optional(module, "onnx")
+    for program, place in zip(_graphs(model), (encoder_file, decoder_file), strict=True):
+        _write(program, place, quantization)
+
+
+@lru_cache(maxsize=1)  # tracing takes seconds, and what is written in int8 is written in float32 before, for the proof
+def _graphs(model: Transformer) -> tuple[torch.onnx.ONNXProgram, torch.onnx.ONNXProgram]:
     model = model.cpu().eval()
     # In the first past, transformers.js takes 0 for every dimension that is not called batch_size.
     sentences, length = torch.export.Dim("batch_size"), torch.export.Dim("source_length")
@@ -100,19 +107,17 @@ def write_graphs(model: Transformer, encoder_file: Path, decoder_file: Path, qua
     by_source, by_step = {0: sentences, 1: length}, {0: sentences, 2: steps}
     source = torch.full((2, 3), 5)
     mask, encoder, decoder = torch.ones_like(source), EncoderGraph(model), DecoderGraph(model)
-    program = to_onnx(encoder, (source, mask), ENCODER_INPUTS, ("last_hidden_state",), (by_source, by_source))
-    _write(program, encoder_file, quantization)
+    first = to_onnx(encoder, (source, mask), ENCODER_INPUTS, ("last_hidden_state",), (by_source, by_source))
     heads, width, layers = model.config.num_heads, model.config.d_model, len(model.decoder.layers)
     past = tuple(torch.zeros(2, heads, 2, width // heads) for _ in range(2 * layers))
     cached = [f"{layer}.decoder.{side}" for layer in range(layers) for side in ("key", "value")]
-    program = to_onnx(
+    return first, to_onnx(
         decoder,
         (mask, source[:, :1], encoder(source, mask), *past),
         (*DECODER_INPUTS, *(f"past_key_values.{name}" for name in cached)),
         (*DECODER_OUTPUTS, *(f"present.{name}" for name in cached)),
         (by_source, {0: sentences}, by_source, tuple(by_step for _ in past)),
     )
-    _write(program, decoder_file, quantization)
 
 
 def to_onnx(

@@ -86,8 +86,7 @@ class Gate:
 
     async def _read(self, receive: Receive) -> bytes | None:
         """The body of a request; None if the client left."""
-        most, size, parts = 1024 * self._limits.max_kilobytes, 0, []
-        more = True
+        most, size, parts, more = 1024 * self._limits.max_kilobytes, 0, [], True
         while more and size <= _LINGER * most:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -97,9 +96,8 @@ class Gate:
             if size <= most:
                 parts.append(part)
         if size > most:
-            raise HTTPException(
-                413, f"The request has more than {self._limits.max_kilobytes} kB", {"Connection": "close"}
-            )
+            most_kilobytes = self._limits.max_kilobytes
+            raise HTTPException(413, f"The request has more than {most_kilobytes} kB", {"Connection": "close"})
         return b"".join(parts)
 
 

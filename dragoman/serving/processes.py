@@ -58,7 +58,6 @@ def run(application: Callable[[], Any], host: str, port: int, processes: int, se
 
 def _start(application: Callable[[], Any]) -> Any:
     """The application, in a process that ends when its supervisor is killed, so that the port is free."""
-
     end_with_parent()
     built = application()
     gc.freeze()  # what stays for good is not looked through again for every few hundred requests

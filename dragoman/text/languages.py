@@ -25,9 +25,8 @@ def directions(source: str, target: str) -> list[tuple[str, str]]:
         ConfigError: a list names a language twice, or none.
     """
     for codes in (source.split(","), target.split(",")):
-        require(
-            all(codes) and len({*codes}) == len(codes), f"{','.join(codes)!r} is no list of languages such as en,de"
-        )
+        is_list = all(codes) and len({*codes}) == len(codes)
+        require(is_list, f"{','.join(codes)!r} is no list of languages such as en,de")
     pairs = [(one, other) for one in source.split(",") for other in target.split(",")]
     return [(one, other) for one, other in pairs if one != other] if len(pairs) > 1 else pairs
 

@@ -1,4 +1,4 @@
-"""ONNX: the graphs answer as the model does. PyTorch takes about ten seconds to export a model."""
+"""ONNX: the graphs take sentences of any number and length. test_web.py proves that they answer as the model does."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, PAD
 from dragoman.interop import onnx
-from dragoman.interop.parity import Sample, prove
 from tests.small_models import LINES, small_model
 
 runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'dragoman[onnx]'")
@@ -19,39 +17,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelFolder, Path]:
-    folder, loaded = tmp_path_factory.mktemp("onnx"), small_model()
-    onnx.write_model(loaded, folder)
-    return loaded, folder
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("onnx")
+    onnx.write_model(small_model(), folder)
+    return folder
 
 
-def assert_alike(loaded: ModelFolder, folder: Path) -> None:
-    parity = prove(loaded, onnx.OnnxBackend(folder), Sample(LINES[:12], LINES[:12], "lines"))
-    assert parity.passed, parity
-    assert parity.identical == {"1": 12, "4": 12}
-    assert parity.logits == "logits"
-    assert parity.largest_difference < 1e-4
-
-
-def test_the_graphs_answer_alike(exported: tuple[ModelFolder, Path]) -> None:
-    assert_alike(*exported)
-
-
-@pytest.mark.parametrize(
-    ("joint", "settings"),
-    [
-        (False, {"norm": "pre", "positions": "learned", "activation": "swish", "softmax_bias": True}),
-        (True, {"positions": "halves", "activation": "gelu", "tie_softmax": False, "softmax_bias": True}),
-    ],
-)
-def test_graphs_of_other_kinds_answer_alike(joint: bool, settings: dict[str, object], tmp_path: Path) -> None:
-    loaded = small_model(joint, **settings)
-    onnx.write_model(loaded, tmp_path)
-    assert_alike(loaded, tmp_path)
-
-
-def test_the_graphs_take_any_number_and_length_of_sentences(exported: tuple[ModelFolder, Path]) -> None:
-    encoder = runtime.InferenceSession(str(exported[1] / onnx.ENCODER_FILE), providers=["CPUExecutionProvider"])
+def test_the_graphs_take_any_number_and_length_of_sentences(exported: Path) -> None:
+    encoder = runtime.InferenceSession(str(exported / onnx.ENCODER_FILE), providers=["CPUExecutionProvider"])
 
     def encode(source: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         given = {"input_ids": source, "attention_mask": (source != PAD).astype(np.int64)}
@@ -63,8 +36,8 @@ def test_the_graphs_take_any_number_and_length_of_sentences(exported: tuple[Mode
     np.testing.assert_allclose(encode(padded)[:1, :4], encode(padded[:1, :4]), atol=1e-5)
 
 
-def test_padding_changes_no_translation(exported: tuple[ModelFolder, Path]) -> None:
-    backend = onnx.OnnxBackend(exported[1])
+def test_padding_changes_no_translation(exported: Path) -> None:
+    backend = onnx.OnnxBackend(exported)
     sources = backend.encode(LINES[:9])
     assert len({len(source) for source in sources}) > 3
     for beam in (1, 4):

@@ -26,7 +26,7 @@ for module in ("onnxruntime", "onnxscript", "tokenizers"):
 KINDS: list[dict[str, Any]] = [
     {},
     {"joint": False, "norm": "pre", "positions": "learned", "activation": "swish", "softmax_bias": True},
-    {"positions": "halves", "activation": "gelu", "tie_softmax": False, "num_decoder_layers": 1},
+    {"positions": "halves", "activation": "gelu", "tie_softmax": False, "softmax_bias": True, "num_decoder_layers": 1},
 ]
 
 
@@ -61,6 +61,7 @@ def test_the_written_graphs_and_tokenizers_answer_alike(settings: dict[str, Any]
     parity = prove(loaded, backend, Sample(LINES[:12], LINES[:12], "lines"))
     assert parity.passed, parity
     assert parity.identical == {"1": 12, "4": 12}
+    assert parity.logits == "logits"
     assert parity.largest_difference < 1e-4
 
 

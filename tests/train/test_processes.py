@@ -106,6 +106,14 @@ def rank_of(pid: int) -> int:
     return next(int(entry[5:]) for entry in environment if entry.startswith(b"RANK="))
 
 
+@pytest.fixture(scope="module")
+def steady(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes that nobody disturbed."""
+    out = tmp_path_factory.mktemp("run") / "steady"
+    finish(start(text, out, "--max-steps", 150, processes=2))
+    return out
+
+
 OFTEN = ["--max-steps", 150, "--save-minutes", 0.0001]
 
 
@@ -113,9 +121,8 @@ OFTEN = ["--max-steps", 150, "--save-minutes", 0.0001]
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="not Linux")
 @pytest.mark.parametrize("victim", [0, 1])
 def test_where_one_process_is_killed_the_others_end_and_the_run_goes_on_with_the_same_result(
-    victim: int, text: Path, tmp_path: Path
+    victim: int, steady: Path, text: Path, tmp_path: Path
 ) -> None:
-    finish(start(text, tmp_path / "steady", *OFTEN, processes=2))
     process = start(text, tmp_path / "killed", *OFTEN, processes=2)
     wait_for_states(tmp_path / "killed", 20, process)
     (pid,) = [pid for pid in children(process) if rank_of(pid) == victim]
@@ -126,8 +133,8 @@ def test_where_one_process_is_killed_the_others_end_and_the_run_goes_on_with_the
     assert time.monotonic() - started < 60
     assert "has lost contact with the other processes" in said or "Signal 9 (SIGKILL)" in said
     finish(start(text, tmp_path / "killed", *OFTEN, processes=2))
-    assert records(tmp_path / "steady") == records(tmp_path / "killed")
-    assert same(kept(tmp_path / "steady"), kept(tmp_path / "killed"))
+    assert records(steady) == records(tmp_path / "killed")
+    assert same(kept(steady), kept(tmp_path / "killed"))
 
 
 @pytest.mark.slow
@@ -144,9 +151,8 @@ def test_begun_with_two_processes_and_continued_with_one_it_is_the_same_run(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
-    number: signal.Signals, text: Path, tmp_path: Path
+    number: signal.Signals, steady: Path, text: Path, tmp_path: Path
 ) -> None:
-    finish(start(text, tmp_path / "steady", "--max-steps", 150, processes=2))
     process = start(text, tmp_path / "stopped", "--max-steps", 150, processes=2)
     wait_for_states(tmp_path / "stopped", 3, process)
     os.killpg(process.pid, number)  # as a terminal does: to the launcher and to every process
@@ -154,5 +160,5 @@ def test_a_signal_to_the_launcher_saves_and_the_run_goes_on_bit_for_bit(
     assert process.returncode != 0
     assert len(re.findall(r"stopped after step \d+; the same command resumes the run", said)) == 1, said
     finish(start(text, tmp_path / "stopped", "--max-steps", 150, processes=2))
-    assert records(tmp_path / "steady") == records(tmp_path / "stopped")
-    assert same(kept(tmp_path / "steady"), kept(tmp_path / "stopped"))
+    assert records(steady) == records(tmp_path / "stopped")
+    assert same(kept(steady), kept(tmp_path / "stopped"))
