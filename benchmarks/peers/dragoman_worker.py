@@ -89,7 +89,8 @@ def prepare_decoding(request: Message) -> DecodingSession:
     translator = Translator.load(request["model"], device, precision=precision, workers=request["threads"])
 
     def translate(lines: Sequence[str], beam: int) -> list[str]:
-        found = translator.translate(lines, SearchConfig(beam=beam, length_penalty=request["length_penalty"]))
+        config = SearchConfig(beam=beam, length_penalty=request["length_penalty"], log_probs=False)
+        found = translator.translate(lines, config)
         return [translation.text for translation in found]
 
     return DecodingSession(translate, request["sources"], {"versions": _VERSIONS})

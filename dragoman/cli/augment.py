@@ -1,6 +1,7 @@
 """The verb that makes sentence pairs of text in one language: augment."""
 
 import random
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def augment(config: AugmentConfig) -> int:
         say(f"{files[0]}, {files[1]}: already made of this text")
         return 0
     write_json(card, {"made_from": made_from})
-    _translate(translator, config, rows)
+    _translate(translator, replace(config, log_probs=False), rows)
     kept, left_out = _choose(config, rows, original, other)
     reasons = ", ".join(f"{count:,} {words}" for words, count in left_out.items() if count)
     if not kept.any():

@@ -1,6 +1,6 @@
 """The verbs that score translations: evaluate and compare."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,7 +33,7 @@ def evaluate(config: EvaluateConfig) -> int:
     for source, target in pairs:
         if not one:
             print(f"{source} → {target}")
-        found.append(_evaluate(config, translator.toward(source, target)))
+        found.append(_evaluate(replace(config, log_probs=False), translator.toward(source, target)))
     for metric in [name for name in METRICS if not one and name in found[0]]:
         print(f"mean {METRICS[metric]} {fmean(scores[metric] for scores in found):.2f}")
     return 0

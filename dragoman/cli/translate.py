@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -58,6 +58,7 @@ def _outputs(translator: Translator, config: TranslateConfig, done: int = 0) -> 
     """What to print for each line after those that are done, some lines at a time."""
     watched = config.file != "-" and sys.stderr.isatty() and (config.out or not sys.stdout.isatty())
     report = NowAndThen(say) if watched else lambda line: None
+    config = replace(config, log_probs=config.format != "text" or config.n_best > 1)
     name = "stdin" if config.file == "-" else config.file
     beginnings = islice(read_lines(Path(config.prefix)), done, None) if config.prefix else iter(())
     for lines in _incoming(config.file, done):
@@ -98,7 +99,7 @@ def _write_shards(translator: Translator, config: TranslateConfig) -> None:
 
 def describe(config: TranslateConfig | AugmentConfig, texts: Sequence[str]) -> dict[str, Any]:
     """What translations of these files depend on."""
-    search = {name: getattr(config, name) for name in asdict(SearchConfig())}
+    search = {name: getattr(config, name) for name in asdict(SearchConfig()) if name != "log_probs"}
     own = {name: getattr(config, name) for name in ("source", "target", "engine", "precision")}
     models = {folder: model_key(Path(folder)) for folder in (config.folder, *config.ensemble)}
     return {"models": models, "texts": {text: checksum(Path(text)) for text in texts}, **search, **own}

@@ -1,5 +1,6 @@
 """CTranslate2 at work: the same search as Dragoman's, computed by a library made for it."""
 
+import math
 import os
 import sys
 from collections.abc import Collection, Sequence
@@ -126,11 +127,11 @@ class CTranslate2Engine:
             max_decoding_length=limit,
             min_decoding_length=config.min_length,
             suppress_sequences=[[piece] for piece in self._vocabulary.target.pieces([*forbidden])] or None,
-            return_scores=True,
+            return_scores=config.log_probs or config.beam > 1,
         )
         target = self._vocabulary.target
         ended = [[[*target.ids(pieces), EOS] for pieces in result.hypotheses] for result in found]
-        return [_competing(some, result.scores, config) for some, result in zip(ended, found, strict=True)]
+        return [_competing(some, one.scores or [math.nan], config) for some, one in zip(ended, found, strict=True)]
 
     def score(self, sources: list[list[int]], targets: list[list[int]]) -> list[float]:
         """The log-probability of each target given its source; ids, each ending in EOS."""

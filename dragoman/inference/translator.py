@@ -432,13 +432,9 @@ class Translator:
         layer = self.aligning_layer(layer)
         units = (unit_of(self.direction.source), unit_of(self.direction.target)) if unit == "auto" else (unit, unit)
         found = [Translation(one) if isinstance(one, str) else one for one in translations]
-        given = self.target.encode(
-            [
-                "" if one.subwords or one.parts else self.masked_target(source, one.text)
-                for source, one in zip(sources, found, strict=True)
-            ],
-            [f"target line {n:,}" for n in range(1, len(found) + 1)],
-        )
+        pairs = zip(sources, found, strict=True)
+        to_cut = ["" if one.subwords or one.parts else self.masked_target(source, one.text) for source, one in pairs]
+        given = self.target.encode(to_cut, [f"target line {n:,}" for n in range(1, len(found) + 1)])
         parts_of = [
             one.parts or [Part(source, one.subwords or ids[:-1])]
             for source, one, ids in zip(sources, found, given, strict=True)

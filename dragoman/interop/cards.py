@@ -80,6 +80,5 @@ def compare_program(readme: str, folder: Path, loaded: ModelFolder, texts: Seque
     pairs = zip(map(json.loads, done.stdout.splitlines()), expected, strict=True)
     same = sum(found == translation.text for found, translation in pairs)
     options = "--precision fp32" + " --beam 1" * is_greedy
-    return (
-        f"The program above printed what `dragoman translate {options}` prints for {same:,} of {len(texts):,} of them."
-    )
+    share = f"{same:,} of {len(texts):,}"
+    return f"The program above printed what `dragoman translate {options}` prints for {share} of them."

@@ -95,7 +95,7 @@ class SubwordModel:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The subwords with these ids, as SentencePiece writes them ("▁" begins a word)."""
-        return [self.listed[int(i)] for i in ids]
+        return [self.listed[i] for i in ids]
 
     def written(self) -> list[str]:
         """What each subword writes: a character for each byte and for a placeholder's symbol, ▁ where a word begins."""

@@ -1,4 +1,5 @@
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_translations_and_scores_are_those_of_pytorch(folder: Path, beam: int) -
     for one, other in zip(ours, theirs, strict=True):
         assert other.subwords == one.subwords
         assert other.log_prob == pytest.approx(one.log_prob, abs=1e-4)
+
+
+def test_greedy_search_without_log_probabilities_writes_the_same(folder: Path) -> None:
+    translator, config = Translator.load(folder), SearchConfig(beam=1, max_length=1)  # some reach the limit
+    without, scored = (translator.translate(LINES, replace(config, log_probs=wanted)) for wanted in (False, True))
+    assert [one.subwords for one in without] == [one.subwords for one in scored]
+    assert any(math.isnan(one.log_prob) for one in without)
+    several = replace(config, beam=4, n_best=2)  # a beam needs them
+    assert translator.translate(LINES, replace(several, log_probs=False)) == translator.translate(LINES, several)
 
 
 @pytest.mark.parametrize("max_length", [1, 50])
