@@ -16,7 +16,7 @@ from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import Vocabulary
 
-_BATCH_TOKENS, _FORCED_TOKENS = 1024, 512  # in batches that CTranslate2 cuts: to search (times beam), of given pairs
+_TOKENS, _INT8_TOKENS, _FORCED_TOKENS = 2048, 1024, 512  # of its batches: times beam, of a search; of given pairs
 _BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 
 
@@ -71,6 +71,7 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise DragomanError(f"{folder}: CTranslate2 can't read it ({error})") from None
+        self._batch_tokens = _INT8_TOKENS if "int8" in self._translator.compute_type else _TOKENS
 
     @property
     def computing(self) -> str:
@@ -118,7 +119,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         found = self._translator.translate_batch(
             [self._source(ids) for ids in sources],
-            max_batch_size=max(1, _BATCH_TOKENS // config.beam),
+            max_batch_size=max(1, self._batch_tokens // config.beam),
             batch_type="tokens",
             beam_size=config.beam,
             num_hypotheses=config.beam if config.length_penalty or config.min_length else config.n_best,
@@ -169,7 +170,7 @@ class CTranslate2Engine:
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one call: enough for all workers, to which CTranslate2 gives batches of its own."""
-        return _BATCHES_AT_ONCE * self.workers * _BATCH_TOKENS
+        return _BATCHES_AT_ONCE * self.workers * self._batch_tokens
 
     def _source(self, ids: list[int]) -> list[str]:
         return self._vocabulary.source.pieces(ids[:-1])  # CTranslate2 adds the end itself (add_source_eos)
