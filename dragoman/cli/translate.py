@@ -237,10 +237,8 @@ def _format(number: int, found: list[Translation], links: list[Alignment | None]
     lines = [candidate.text for candidate in found]
     if config.format == "moses" or config.n_best > 1:
         lines = [f"{number} ||| {c.text} ||| {c.log_prob:.4f} ||| {c.score:.4f}" for c in found]
-    return "\n".join(
-        line if alignment is None else f"{line} ||| {alignment.pharaoh()}"
-        for line, alignment in zip(lines, links, strict=True)
-    )
+    aligned = zip(lines, links, strict=True)
+    return "\n".join(line if one is None else f"{line} ||| {one.pharaoh()}" for line, one in aligned)
 
 
 def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dragoman.inference.alignment import Array, alignment_layer
 from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import Vocabulary
 
-_TOKENS, _INT8_TOKENS, _FORCED_TOKENS = 2048, 1024, 512  # of its batches: times beam, of a search; of given pairs
+_TOKENS, _INT8_TOKENS, _FORCED_TOKENS = 2048, 1024, 512  # in a batch to search (times beam), in int8; of given pairs
 _BATCHES_AT_ONCE = 32  # for each worker: Ctrl-C has to wait until CTranslate2 has finished them
 
 
@@ -96,6 +96,7 @@ class CTranslate2Engine:
         by itself if its translation is too long or has an id that is forbidden or never written, and scored again if
         something was forbidden or cut off.
         """
+        config = replace(config, log_probs=config.log_probs or config.beam > 1)  # by which hypotheses compete
         limits = limits or length_limits(sources, config, self.config.max_length)
         found, unsure = self._translate(sources, config, max(limits)), list[int]()
         for place, (source, limit) in enumerate(zip(sources, limits, strict=True)):
@@ -108,7 +109,8 @@ class CTranslate2Engine:
             if wrong or cut or config.min_length:
                 unsure.append(place)
         ended = [(place, [*one.tokens[: limits[place]], EOS]) for place in unsure for one in found[place]]
-        scores = self.score([sources[place] for place, _ in ended], [ids for _, ids in ended]) if ended else []
+        pairs = [sources[place] for place, _ in ended], [ids for _, ids in ended]
+        scores = self.score(*pairs) if ended and config.log_probs else [math.nan] * len(ended)
         for place, group in groupby(zip(ended, scores, strict=True), key=lambda scored: scored[0][0]):
             some = list(group)
             found[place] = _competing([ids for (_, ids), _ in some], [score for _, score in some], config)
@@ -128,7 +130,7 @@ class CTranslate2Engine:
             max_decoding_length=limit,
             min_decoding_length=config.min_length,
             suppress_sequences=[[piece] for piece in self._vocabulary.target.pieces([*forbidden])] or None,
-            return_scores=config.log_probs or config.beam > 1,
+            return_scores=config.log_probs,
         )
         target = self._vocabulary.target
         ended = [[[*target.ids(pieces), EOS] for pieces in result.hypotheses] for result in found]
