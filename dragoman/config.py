@@ -268,7 +268,7 @@ class SearchConfig(Settings):
     """Size of a batch in PyTorch: sentences × beam × longest source."""
     sentences: Literal["split", "keep"] = "split"
     """split: translate the sentences of a line one by one. keep: take a line as one sentence."""
-    log_probs: bool = True  # no option. If not, CTranslate2's greedy search is a tenth faster, and log_prob is NaN
+    log_probs: bool = True  # no option. If not, CTranslate2's greedy search is faster, and log_prob may be NaN
 
     def __post_init__(self) -> None:
         super().__post_init__()
