@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +311,7 @@ def test_every_word_has_enough_contrast(browser: Any, inspection: Inspection, tm
         browser.find_element(By.ID, "theme").click()
     assert browser.execute_script("return theme()") == ("dark" if dark else "light")
     browser.execute_script("for (const help of document.querySelectorAll('details')) help.open = true")
-    time.sleep(0.3)  # colours change softly
+    until(lambda: browser.execute_script("return !document.getAnimations().length"), "colours that change softly")
     faint = browser.execute_script(
         """const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
         const ground = (node) => {
