@@ -22,10 +22,6 @@ PAIRS = GRAMMAR.train + GRAMMAR.valid + GRAMMAR.test
 FRENCH = [french for _, french in PAIRS]
 WRITTEN = [line for path in sorted(FOLDER.glob("*.tsv")) for line in read_lines(path)]
 
-TU_CUE = re.compile(r"(?:Paul|Thomas|Nicolas|Hugo|Marie|Julie|Emma|Alice|Mum|Dad|darling|my friend)[.?!]?$")
-VOUS_CUE = re.compile(
-    r"(?:sir|madam|doctor|Mr Martin|Mrs Bernard|everyone|children|girls|my friends|ladies|gentlemen)[.?!]?$"
-)
 MONTHS = "janvier|février|mars|avril|mai|juin|juillet|août|septembre|octobre|novembre|décembre"
 VOWEL = r"(?!haricot|Hollande|huit|onze)[aeiouhâàéèêîôœAEIOUHÉÈÊŒ]"
 

@@ -1,4 +1,4 @@
-"""Translators that take no time or as long as a test wants, and the server in this process."""
+"""Translators that answer at once or when a test lets them, and the server in this process."""
 
 import json
 import threading
@@ -30,8 +30,6 @@ class Upside:
     target: str = "de"
     concurrency: int = 1
     has_symbols: bool = True
-    seconds: float = 0.0
-    """How long a call takes."""
     hold: threading.Event | None = None
     """What each call waits for."""
     calls: list[list[str]] = field(default_factory=list)
@@ -47,7 +45,6 @@ class Upside:
         self.calls.append(list(lines))
         if self.hold:
             self.hold.wait(10)
-        time.sleep(self.seconds)
         if "bad" in lines:
             raise DragomanError("bad has too many subwords")
         return [self._translation(line, config.n_best) for line in lines]
