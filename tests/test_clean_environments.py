@@ -20,8 +20,8 @@ def environment(folder: Path, *packages: str) -> Path:
     """A Python with these packages, and no Dragoman."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"
-    command = [str(python), "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), *packages]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", "-c", str(ROOT / "constraints.txt")]
+    done = subprocess.run([*install, *packages], capture_output=True, text=True, check=False)
     if done.returncode:
         give_up = pytest.fail if os.environ.get("CI") else pytest.skip
         give_up(f"{', '.join(packages)} can't be installed here: {done.stderr[-300:]}")
