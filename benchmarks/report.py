@@ -65,7 +65,9 @@ CHAPTERS = {
         "shapes-tatoeba": "Small models: Tatoeba English–French",
     },
     "More from less text": {
+        "augmentation-5000": "Back-translation: 5,000 pairs of Tatoeba, and 120,000 sentences in French",
         "augmentation-20000": "Back-translation: 20,000 pairs of Tatoeba, and 120,000 sentences in the target language",
+        "augmentation-60000": "Back-translation: 60,000 pairs of Tatoeba, and 75,000 sentences in French",
         "directions": "One model of several directions and a model for each: Multi30k",
         "ensembles-small": "An ensemble of three models: Multi30k English–German, preset small, 15 minutes each",
         "ensembles-fast": "An ensemble of two models: Multi30k English–German, preset fast, 3,000 steps",
