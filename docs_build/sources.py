@@ -35,15 +35,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _source_page(name: str) -> str:
+    """Return the page of a file without its source, which Markdown would only be slow to read."""
+    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    reference = f"[API reference]({'../' * name.count('/')}../{api_uri(module)})\n\n" if has_api(module) else ""
+    about = f"---\ntitle: {name}\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n\n"
+    return f"{about}# {as_code(name)}\n\n{reference}"
+
+
+def _highlighted(name: str) -> str:
     """Return the highlighted source of a file, with an anchor L1, L2, … for every line."""
     formatter = HtmlFormatter(linenos="inline", linespans="L", wrapcode=True, cssclass="highlight source")
     code = highlight((ROOT / name).read_text(encoding="utf-8"), PythonLexer(stripnl=False), formatter)
     code = re.sub(r'id="L-(\d+)"', r'id="L\1"', code)
-    code = re.sub(r'(id="L(\d+)"><span class="linenos">)( *)\d+(</span>)', r'\1\3<a href="#L\2">\2</a>\4', code)
-    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    reference = f"[API reference]({'../' * name.count('/')}../{api_uri(module)})\n\n" if has_api(module) else ""
-    about = f"---\ntitle: {name}\nsearch:\n  exclude: true\nhide: [navigation, toc]\n---\n\n"
-    return f"{about}# {as_code(name)}\n\n{reference}{code}\n"
+    return re.sub(r'(id="L(\d+)"><span class="linenos">)( *)\d+(</span>)', r'\1\3<a href="#L\2">\2</a>\4', code)
 
 
 def as_code(name: str) -> str:
@@ -72,7 +76,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 @event_priority(-50)  # after the API reference has been added
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Give every entry of the API reference a link to its source."""
+    """Give every entry of the API reference a link to its source, and the pages of sources their source."""
+    if page.file.src_uri.startswith("source/"):
+        code = _highlighted(page.file.src_uri.removeprefix("source/").removesuffix(".md"))
+        # MkDocs checks links against the anchors that it has read in Markdown.
+        page.present_anchor_ids = {*(page.present_anchor_ids or ()), *re.findall(r'id="(L\d+)"', code)}
+        return f"{content}\n{code}"
     return _HEADING.sub(lambda match: match[0] + _source_link(match[1], page), content)
 
 

@@ -57,6 +57,7 @@ def module_file(module: str) -> str:
     return f"{base}/__init__.py" if (ROOT / base).is_dir() else f"{base}.py"
 
 
+@functools.cache
 def modules() -> list[str]:
     """Return all modules of the package, dotted, in alphabetical order."""
     names = []
