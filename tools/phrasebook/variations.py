@@ -84,8 +84,9 @@ def as_typed(english: str, rng: random.Random) -> str:
 
 def bare(sentence: str) -> str:
     """Return what is the same in all variations of a sentence, English or French; all digits count as the same."""
-    for pattern, replacement in _LONG_FORMS:
-        sentence = re.sub(pattern, replacement, sentence)
+    if "'" in sentence:  # as in every contraction
+        for pattern, replacement in _LONG_FORMS:
+            sentence = re.sub(pattern, replacement, sentence)
     parts = [part.strip(" .?!").lower() for part in re.sub(r"\d", "0", sentence).split(",")]
     return ", ".join(part for part in parts if part not in _ADDED)
 
