@@ -13,16 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DragomanError, ModelConfig
-from dragoman.folder import (
-    CARD_FILE,
-    CONFIG_FILE,
-    CURVES_FILE,
-    TEXT_FACT,
-    WEIGHTS_FILE,
-    Direction,
-    imported_from,
-    read_description,
-)
+from dragoman.folder import CARD_FILE, CONFIG_FILE, CURVES_FILE, TEXT_FACT, WEIGHTS_FILE, Direction, read_description
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import table_cell
 from dragoman.runtime.files import make_folder, write_atomically, write_together
@@ -79,7 +70,7 @@ class ModelFolder:
     def in_a_sentence(self) -> str:
         """What the model is and where it is from."""
         facts, origin = self.direction.facts, "trained with Dragoman"
-        if imported := imported_from(facts):
+        if imported := self.direction.imported_from:
             origin = f"imported into Dragoman from {imported}"
             origin += " and fine-tuned there" if TEXT_FACT in facts else ""
         return f"A Transformer of {self.model.num_parameters:,} parameters, {origin}."

@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 VERSION = "0.2.0"
 CHECK_FILE = "check.json"
 """What the corpus check found in the text of a run, in the run's folder."""
-SETTINGS_OF_ONE_CALL = ("restart", "accept_changes", "dry_run")
-"""Settings of training that its train.yaml does not keep."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
 
@@ -371,6 +369,11 @@ class TrainConfig(Settings):
         require(own < most, f"text.max_length ({own}) must be below model.max_length ({most})")
         same = bool(self.from_) and os.path.realpath(self.from_) == os.path.realpath(self.out)
         require(not same, "from and out are the same folder: fine-tune into another one")
+
+    def lasting(self) -> dict[str, Any]:
+        """The settings as train.yaml keeps them: without those that are meant for one call."""
+        of_one_call = ("restart", "accept_changes", "dry_run")
+        return {name.rstrip("_"): value for name, value in asdict(self).items() if name not in of_one_call}
 
 
 def _shape(layers: int, d_model: int, d_ff: int, heads: int, dropout: float) -> dict[str, Any]:

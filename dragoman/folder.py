@@ -6,22 +6,14 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import yaml
 
-from dragoman.config import (
-    CHECK_FILE,
-    SETTINGS_OF_ONE_CALL,
-    VERSION,
-    ConfigError,
-    DragomanError,
-    ModelConfig,
-    TrainConfig,
-)
+from dragoman.config import CHECK_FILE, VERSION, ConfigError, DragomanError, ModelConfig, TrainConfig
 from dragoman.runtime.console import command
 from dragoman.runtime.files import checksum, read_json, refuse_to_overwrite
 from dragoman.text.languages import directions
@@ -93,6 +85,16 @@ class Direction:
         seen = self.facts.get(LONGEST_FACT)
         return seen if isinstance(seen, int) and seen > 1 else _LONGEST_UNKNOWN
 
+    @property
+    def imported_from(self) -> str:
+        """The folder that the model, or the one it was fine-tuned from, was imported from; otherwise ""."""
+        facts: Any = self.facts
+        while isinstance(facts, dict):
+            if IMPORTED_FACT in facts:
+                return str(facts[IMPORTED_FACT])
+            facts = facts.get("fine_tuned_from")
+        return ""
+
 
 def with_plain_keys(facts: Any) -> Any:
     """Facts with keys in snake_case; Dragoman 0.1.0 wrote keys such as "training text (SHA-256)"."""
@@ -100,15 +102,6 @@ def with_plain_keys(facts: Any) -> Any:
         return facts
     plain = {name: re.sub(r"\W+", "_", str(name).replace("SHA-256", "sha256")).strip("_") for name in facts}
     return {plain[name]: with_plain_keys(value) for name, value in facts.items()}
-
-
-def imported_from(facts: Any) -> str:
-    """The folder that a model of these facts, or the one it was fine-tuned from, was imported from; otherwise ""."""
-    while isinstance(facts, dict):
-        if IMPORTED_FACT in facts:
-            return str(facts[IMPORTED_FACT])
-        facts = facts.get("fine_tuned_from")
-    return ""
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -230,7 +223,7 @@ def files_of_earlier_result(folder: Path, ours: Direction, config: ModelConfig, 
     """
     with suppress(*_DAMAGE):
         found = _read(folder / (EXPORT_FILE if target else CONFIG_FILE))
-        names = [(one.source, one.target, imported_from(one.facts)) for one in (found.direction, ours)]
+        names = [(one.source, one.target, one.imported_from) for one in (found.direction, ours)]
         same = names[0] == names[1] and found.config.shape() == config.shape()
         if same and found.target == target and (folder / PARITY_FILE).is_file():
             written = {*(found.checksums if target else MODEL_FILES), CARD_FILE, EXPORT_FILE, PARITY_FILE}
@@ -280,8 +273,7 @@ def refuse_folder_for_run(config: TrainConfig) -> None:
     if not config.valid:
         names |= {f"{HELD_OUT}.{language}" for language in (config.source, config.target)}
     # Nobody writes every single setting.
-    every_setting = {setting.name.rstrip("_") for setting in fields(TrainConfig)} - {*SETTINGS_OF_ONE_CALL}
-    is_run = any((folder / CHECKPOINTS).glob("state-*.pt")) or every_setting <= run_settings(folder).keys()
+    is_run = any((folder / CHECKPOINTS).glob("state-*.pt")) or config.lasting().keys() <= run_settings(folder).keys()
     refuse_to_overwrite(folder, names if is_run else (), names)
 
 

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -12,16 +12,7 @@ import torch
 import yaml
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import (
-    PRESETS,
-    SETTINGS_OF_ONE_CALL,
-    ConfigError,
-    DragomanError,
-    ModelConfig,
-    SearchConfig,
-    TrainConfig,
-    differences,
-)
+from dragoman.config import PRESETS, ConfigError, DragomanError, ModelConfig, SearchConfig, TrainConfig, differences
 from dragoman.corpus_check.cleaning import clean_text
 from dragoman.evaluation.scores import evaluate
 from dragoman.folder import (
@@ -181,7 +172,7 @@ def _initial_model(config: TrainConfig, text: PreparedText, parent: ModelFolder 
     report, store = text.train.report, text.train
     model = Transformer(_with_sizes(config.model, text))
     facts = {"training_pairs": report.pairs, TEXT_FACT: report.fingerprint, "seed": config.seed}
-    longest = int(max(store.source_lengths.max(), store.target_lengths.max()))
+    longest = max(int(side.max()) for side in store.lengths)
     if parent is not None:
         model.load_state_dict(parent.model.state_dict())
         longest = max(longest, parent.direction.longest)
@@ -209,7 +200,7 @@ def _load_parent(config: TrainConfig) -> ModelFolder | None:
 
 def _as_yaml(config: TrainConfig) -> bytes:
     """The resolved settings, in the form that --config reads; not what was meant for one call."""
-    settings = {name.rstrip("_"): value for name, value in asdict(config).items() if name not in SETTINGS_OF_ONE_CALL}
+    settings = config.lasting()
     for name in _VOCABULARY_SIZES:
         del settings["model"][name]
     text = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

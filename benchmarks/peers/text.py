@@ -43,8 +43,8 @@ def choose_batches(store: IdPairs, count: int, limit: int, tokens: int = BATCH_T
         limit: positions that the model has.
         tokens: of each batch.
     """
-    plan = plan_epoch(store.source_lengths, store.target_lengths, tokens, seed=1, epoch=0)
-    plan.sort(key=lambda indices: int(np.maximum(store.source_lengths, store.target_lengths)[indices].max()))
+    plan = plan_epoch(*store.lengths, tokens, seed=1, epoch=0)
+    plan.sort(key=lambda indices: int(np.maximum(*store.lengths)[indices].max()))
     places = [int((number + 0.5) * len(plan) / count) for number in range(count)]
     return [_arrays(collate(store, plan[place], limit)) for place in places]
 

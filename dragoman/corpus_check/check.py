@@ -16,17 +16,7 @@ from numpy.typing import NDArray
 
 from dragoman.corpus_check.blocks import Block, Sample, in_blocks
 from dragoman.corpus_check.duplicates import Keys, contains, find_repeats, hash_pairs, hash_text
-from dragoman.corpus_check.issues import (
-    ISSUES,
-    SEVERITIES,
-    Example,
-    Finding,
-    Flag,
-    Sighting,
-    Tally,
-    excerpt,
-    render_report,
-)
+from dragoman.corpus_check.issues import ISSUES, Example, Finding, Flag, Sighting, Tally, excerpt, render_report
 from dragoman.corpus_check.language_id import Profile, scripts_of
 from dragoman.corpus_check.misalignment import find_slips
 from dragoman.corpus_check.pair_checks import Usual, check_pairs
@@ -115,7 +105,7 @@ def examine_text(
         for finding in text.findings():
             by_training = finding.reason == _REVERSED or finding.issue.flag in (Flag.RATIO, Flag.LANGUAGE)
             findings += [] if is_misled and by_training else [finding]
-    findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), -finding.count))
+    findings.sort(key=lambda finding: finding.rank)
     return Diagnosis(findings, training.pairs, {name: text.pairs for name, text in texts.items()}, flags)
 
 

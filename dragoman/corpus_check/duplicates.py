@@ -18,6 +18,7 @@ from dragoman.corpus_check.blocks import Block, Mask, Side
 Keys = NDArray[np.uint64]
 """Hashes, which differ from process to process; 0 stands for what is not compared."""
 
+_PARTS = 16
 _NO_LETTERS = bytes(code for code in range(128) if chr(code) not in string.ascii_letters + "\n")
 
 
@@ -58,10 +59,13 @@ def contains(known: Keys, keys: Keys) -> Mask:
 
 def find_repeats(keys: Keys) -> NDArray[np.intp]:
     """Return the indices of all keys that occurred before, in order."""
-    order = np.argsort(keys, kind="stable")
-    order = order[np.searchsorted(keys, 1, sorter=order) :]
-    ordered = keys[order]
-    return np.sort(order[1:][ordered[1:] == ordered[:-1]])
+    parts, repeats = keys.astype(np.uint8) % _PARTS, []  # sorted part by part, to save memory
+    for part in range(_PARTS):
+        order = np.flatnonzero(parts == part)
+        order = order[np.argsort(keys[order], kind="stable")]
+        ordered = keys[order]
+        repeats.append(order[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] > 0)])
+    return np.sort(np.concatenate(repeats))
 
 
 def letters_of(side: Side) -> list[str]:

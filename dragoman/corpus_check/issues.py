@@ -137,6 +137,11 @@ class Finding:
         return SEVERITIES[max(SEVERITIES.index(self.issue.severity) - (self.share >= self.issue.grave), 0)]
 
     @property
+    def rank(self) -> tuple[int, int]:
+        """What sorts findings: the gravest first, and among equals the most frequent."""
+        return SEVERITIES.index(self.severity), -self.count
+
+    @property
     def detail(self) -> str:
         """The first sentences about the whole text."""
         return " ".join(self.details[:_MOST_DETAILS]) + (" …" if len(self.details) > _MOST_DETAILS else "")

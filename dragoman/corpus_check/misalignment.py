@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 WINDOW = 500
 """Pairs whose lengths are compared at a time."""
+_PIECE = 4096  # windows correlated at a time, to save memory
 
 # Correlations are compared as Fisher's z, whose chance deviations are the same for all correlations.
 _SHIFTS = np.array([shift for size in range(1, 6) for shift in (size, -size)])
@@ -48,26 +49,30 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
     count = len(source)
     if count < WINDOW // 2:
         return []
-    sides = np.log1p(source, dtype=np.float32), np.log1p(target, dtype=np.float32)
-    starts = np.arange(0, max(count // WINDOW, 1) * WINDOW, WINDOW)  # the last window takes the rest
-    aligned, spread = _correlate(*sides, starts)
-    near, far = (
-        np.stack([_correlate(sides[0], np.roll(sides[1], -shift), starts)[0] for shift in shifts])
-        for shifts in (_SHIFTS, _FAR_SHIFTS)
-    )
+    edges = [*range(0, max(count // WINDOW, 1) * WINDOW, WINDOW), count]  # the last window takes the rest
+    pieces = [_compare(source[start:end], target[start:end]) for start, end in pairwise([*edges[:-1:_PIECE], count])]
+    correlations, spread = (np.concatenate(parts, axis=-1) for parts in zip(*pieces, strict=True))
+    (aligned,), near, far = np.split(correlations, [1, 1 + len(_SHIFTS)])
     slipped = (near.max(axis=0) > _MIN_CORRELATION) & (near.max(axis=0) - aligned > _MIN_GAIN)
     varied = (spread > _MIN_SPREAD) & ~slipped
-    enough = varied.sum() >= max(2, len(starts) / 2)
+    enough = varied.sum() >= max(2, len(varied) / 2)
     if enough and aligned[varied].mean() - far[:, varied].mean(axis=1).max() < _NOWHERE:
         return [Slip(0, count, 0)]
     shifts = np.where(slipped, _SHIFTS[near.argmax(axis=0)], 0)
     shifts[_are_unrelated(aligned - far.max(axis=0), spread, varied)] = _NO_PARTNER
     shifts = np.pad(shifts, 1)  # outside, nothing is shifted
     changes = np.flatnonzero(np.diff(shifts))
-    edges = [*starts.tolist(), count]
-    borders = [_find_border(*sides, edges[n], int(shifts[n]), int(shifts[n + 1])) for n in changes]
+    borders = [_find_border(source, target, edges[n], int(shifts[n]), int(shifts[n + 1])) for n in changes]
     runs = zip(pairwise(borders), shifts[changes[:-1] + 1].tolist(), strict=True)
     return [Slip(*run, 0 if shift == _NO_PARTNER else shift) for run, shift in runs if shift and run[0] < run[1]]
+
+
+def _compare(source: NDArray[np.integer], target: NDArray[np.integer]) -> tuple[Floats, Floats]:
+    """How the sides correlate after each shift, (shifts, windows), and their spread, (windows,)."""
+    starts = np.arange(0, max(len(source) // WINDOW, 1) * WINDOW, WINDOW)
+    sides = [np.log1p(side, dtype=np.float32) for side in (source, target)]
+    found = [_correlate(sides[0], np.roll(sides[1], -shift), starts) for shift in (0, *_SHIFTS, *_FAR_SHIFTS)]
+    return np.stack([correlation for correlation, _ in found]), found[0][1]
 
 
 def _correlate(source: Floats, target: Floats, starts: Starts) -> tuple[Floats, Floats]:
@@ -91,12 +96,13 @@ def _are_unrelated(excess: Floats, spread: Floats, varied: NDArray[np.bool_]) ->
     return np.asarray(unrelated & (around[:-2] | around[2:]))
 
 
-def _find_border(source: Floats, target: Floats, edge: int, before: int, after: int) -> int:
+def _find_border(source: NDArray[np.integer], target: NDArray[np.integer], edge: int, before: int, after: int) -> int:
     """The line near the edge of a window from which on a shift fits better than the one before."""
     if _NO_PARTNER in (before, after):
         return edge
     start, losses = max(edge - WINDOW, 0), []
+    fixed, moving = (np.log1p(side[start : edge + WINDOW], dtype=np.float32) for side in (source, target))
     for shift in (before, after):
-        difference = np.roll(target[start : edge + WINDOW], -shift) - source[start : edge + WINDOW]
+        difference = np.roll(moving, -shift) - fixed
         losses.append(np.abs(difference - np.median(difference)))
     return start + int(np.cumsum([0.0, *(losses[0] - losses[1])]).argmin())

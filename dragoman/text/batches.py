@@ -20,10 +20,11 @@ _MULTIPLE = 4  # lengths are padded to multiples, so that few shapes occur: kern
 
 
 class IdPairs(Protocol):
-    """Sentence pairs as ids, such as a TokenStore; both sides and their lengths (N,) include EOS, and not BOS."""
+    """Sentence pairs as ids, such as a TokenStore; both sides have EOS and no BOS."""
 
-    source_lengths: NDArray[np.int64]
-    target_lengths: NDArray[np.int64]
+    @property
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Subwords of each source and of each target sentence, EOS included, (N,) each."""
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]: ...
 

@@ -11,6 +11,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from dragoman.text.subwords import Vocabulary
 TextEnd = tuple[int, int]
 """The number of a text, from 0, and how many pairs there are until its end, those of the texts before it included."""
 _CHUNK = 20_000  # pairs encoded at a time
+_BLOCK = 1 << 20  # bytes of a file read at a time
 _Chunk = tuple[int, list[Pair], list[Pair]]
 """Number of pairs of some text; those without an empty side; copies with placeholders."""
 _TOKENS = ("source_tokens", "target_tokens")
@@ -62,10 +64,7 @@ class StoreReport:
 
 
 class TokenStore:
-    """Sentence pairs as ids, memory-mapped from a folder that build_store wrote.
-
-    `source_lengths` and `target_lengths` are the numbers of subwords of each sentence, EOS included, (N,).
-    """
+    """Sentence pairs as ids, memory-mapped from a folder that build_store wrote."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -74,10 +73,15 @@ class TokenStore:
             if made["checksums"] != _checksums(folder):
                 raise ValueError("damaged")
             self._ids = [np.memmap(folder / f"{side}.ids", made["dtype"], "r") for side in ("source", "target")]
-            self._ends = [np.fromfile(folder / f"{side}.ends", np.int64) for side in ("source", "target")]
+            self._ends = [np.memmap(folder / f"{side}.ends", np.int64, "r") for side in ("source", "target")]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise DragomanError(f"{folder}: not a complete token store; delete it and it will be made again") from None
-        self.source_lengths, self.target_lengths = (np.diff(ends, prepend=0) for ends in self._ends)
+
+    @cached_property
+    def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Subwords of each source and of each target sentence, EOS included, (N,) each."""
+        source, target = (np.diff(np.asarray(ends), prepend=0) for ends in self._ends)
+        return source, target
 
     def __len__(self) -> int:
         return len(self._ends[0])
@@ -113,7 +117,12 @@ class TokenStore:
 
 def _checksums(folder: Path) -> dict[str, int]:
     """CRC-32 of every file, as gigabytes are checked whenever a store is opened."""
-    return {name: zlib.crc32(np.memmap(folder / name, mode="r").data) for name in _FILES}
+    found = dict.fromkeys(_FILES, 0)
+    for name in _FILES:
+        with (folder / name).open("rb") as file:
+            while block := file.read(_BLOCK):
+                found[name] = zlib.crc32(block, found[name])
+    return found
 
 
 @dataclass(frozen=True)

@@ -54,26 +54,25 @@ class DataLoader:
     def size_of_epoch(self) -> tuple[int, int]:
         """Number of batches, and of target tokens, in the first pass over the text."""
         plan = self._plan(epoch=0)
-        return len(plan), sum(int(self._store.target_lengths[indices].sum()) for indices in plan)
+        return len(plan), sum(int(self._store.lengths[1][indices].sum()) for indices in plan)
 
     def largest_batches(self) -> list[Batch]:
         """The batch of the most tokens, and the one with the longest sentence."""
-        plan, store = self._plan(epoch=0), self._store
-        lengths = padded_lengths(np.maximum(store.source_lengths, store.target_lengths))
+        plan, lengths = self._plan(epoch=0), padded_lengths(np.maximum(*self._store.lengths))
         longest = np.array([lengths[indices].max() for indices in plan])
         tokens = longest * np.array([len(indices) for indices in plan])
         return [self._collate(plan[i]) for i in sorted({int(tokens.argmax()), int(longest.argmax())})]
 
     def _plan(self, epoch: int) -> list[NDArray[np.int64]]:
-        lengths = (self._store.source_lengths, self._store.target_lengths)
-        return plan_epoch(*lengths, self._config.optimizer.batch_tokens, self._config.seed, epoch, self._times)
+        budget, seed = self._config.optimizer.batch_tokens, self._config.seed
+        return plan_epoch(*self._store.lengths, budget, seed, epoch, self._times)
 
     def _step(self, plan: list[NDArray[np.int64]], numbers: range, epoch: int) -> StepBatches:
         seeds = {n: batch_seed(self._config.seed, epoch, n) for n in numbers}
         own = self._processes.shard(numbers)
         batches = {n: self._collate(plan[n], seeds[n]) for n in (own if self._vocabulary is None else numbers)}
         if self._vocabulary is None:
-            num_tokens = sum(int(self._store.target_lengths[plan[n]].sum()) for n in numbers)
+            num_tokens = sum(int(self._store.lengths[1][plan[n]].sum()) for n in numbers)
         else:  # known only after subword dropout
             num_tokens = sum(batch.num_tokens for batch in batches.values())
         filler = None if own else self._collate(plan[numbers[0]][:1])

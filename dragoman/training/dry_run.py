@@ -118,12 +118,12 @@ class SyntheticText:
     def __init__(self, pairs: int, mean_length: float, longest: int, vocab_size: int) -> None:
         generator = np.random.default_rng(0)
         both = generator.normal(math.log(mean_length) - _SPREAD**2 / 2, _SPREAD, pairs)
-        sides = (np.exp(both + generator.normal(0, 0.15, pairs)).round().astype(np.int64) for _ in range(2))
-        self.source_lengths, self.target_lengths = (side.clip(2, longest) for side in sides)
+        source, target = (np.exp(both + generator.normal(0, 0.15, pairs)).round().astype(np.int64) for _ in range(2))
+        self.lengths = source.clip(2, longest), target.clip(2, longest)
         self._words = generator.integers(EOS + 1, vocab_size, longest)
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        source, target = self.source_lengths[index], self.target_lengths[index]
+        source, target = (side[index] for side in self.lengths)
         return np.append(self._words[: source - 1], EOS), np.append(self._words[: target - 1], EOS)
 
 
@@ -147,7 +147,7 @@ def dry_run(config: TrainConfig, shape: ModelConfig, text: IdPairs, device: torc
     tokens, memory = tokens_of_epoch / steps_per_epoch, _peak_memory(device)
     lines = [
         f"model: preset {config.preset}, {model.num_parameters:,} parameters, {'bf16' if bf16 else 'fp32'} on {device}",
-        f"text: {len(text.source_lengths):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "
+        f"text: {len(text.lengths[0]):,} pairs, {steps_per_epoch:,} steps per epoch, {tokens:,.0f} target tokens "
         f"per step",
         f"memory: {'unknown' if memory is None else f'{memory / 2**30:.1f} GiB'}"
         + (f"; batches are computed in pieces of {stepper.piece_tokens:,} tokens" if stepper.piece_tokens else ""),

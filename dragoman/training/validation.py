@@ -89,7 +89,7 @@ class Validator:
         """Cross-entropy in nats per target token, and accuracy, under teacher forcing."""
         model.eval()
         device, sums = next(model.parameters()).device, np.zeros(3)
-        longest = np.maximum(self._store.source_lengths, self._store.target_lengths).tolist()
+        longest = np.maximum(*self._store.lengths).tolist()
         for indices in self._processes.shard(plan_in_order(longest, batch_tokens)):
             batch = collate(self._store, indices, model.config.max_length)
             ids = [torch.from_numpy(x).to(device) for x in (batch.source, batch.target_input, batch.target_output)]

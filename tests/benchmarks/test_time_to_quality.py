@@ -113,7 +113,7 @@ def test_learning_rates_are_those_that_the_trainer_sets(tmp_path: Path) -> None:
 def test_batches_are_those_of_the_plan_epoch_after_epoch(tmp_path: Path) -> None:
     config, text = prepared(tmp_path, steps=70)
     store, found = text.train, list(planned_batches(text.train, config))
-    lengths = (store.source_lengths, store.target_lengths, config.optimizer.batch_tokens, config.seed)
+    lengths = (*store.lengths, config.optimizer.batch_tokens, config.seed)
     plans = [plan_epoch(*lengths, epoch) for epoch in range(20)]
     expected = [collate(store, indices, config.model.max_length) for plan in plans for indices in plan][:70]
     assert 1 < 70 / len(plans[0]) < 20, "more than one epoch"

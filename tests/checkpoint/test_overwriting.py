@@ -1,12 +1,12 @@
 """Writing a result replaces files of an earlier result of the same kind, and nothing else."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from dragoman.config import SETTINGS_OF_ONE_CALL, DragomanError, TrainConfig
+from dragoman.config import DragomanError, TrainConfig
 from dragoman.folder import RUN_FILES, RUN_FOLDERS, refuse_folder_for_run, remove_run
 from dragoman.runtime.files import refuse_to_overwrite
 from tests.fuzz.faults import contents
@@ -37,8 +37,7 @@ def config(tmp_path: Path) -> TrainConfig:
 
 def mark(config: TrainConfig) -> None:
     """Write a train.yaml as a run does."""
-    settings = {name.rstrip("_"): value for name, value in asdict(config).items() if name not in SETTINGS_OF_ONE_CALL}
-    Path(config.out, "train.yaml").write_text(yaml.safe_dump(settings))
+    Path(config.out, "train.yaml").write_text(yaml.safe_dump(config.lasting()))
 
 
 @pytest.mark.parametrize("name", [*RUN_FILES, *RUN_FOLDERS])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dragoman.corpus_check import misalignment
 from dragoman.corpus_check.misalignment import WINDOW, Slip, find_slips
 
 Lengths = NDArray[np.intp]
@@ -17,8 +18,10 @@ def aligned(count: int, seed: int = 1, noise: float = 0.2) -> tuple[Lengths, Len
     return source.astype(np.intp) + 1, (source * generator.lognormal(0, noise, count)).astype(np.intp) + 1
 
 
+@pytest.mark.parametrize("piece", [2, 3, 4096])  # windows; a long text is compared in pieces
 @pytest.mark.parametrize("shift", [1, -1, 2, -3, 5, -5])
-def test_a_slip_is_found_with_its_place_and_size(shift: int) -> None:
+def test_a_slip_is_found_with_its_place_and_size(shift: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(misalignment, "_PIECE", piece)
     source, target = aligned(10_000)
     start, end = 3210, 6789
     slipped = target.copy()

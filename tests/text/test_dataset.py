@@ -51,8 +51,8 @@ def test_what_goes_in_comes_out_across_chunks(count: int, vocabulary: Vocabulary
     assert contents(TokenStore(tmp_path / "store")) == contents(store)
     assert isinstance(store[0][0], np.memmap)
     for lengths, tokens, number in (
-        (store.source_lengths, store.report.source_tokens, 0),
-        (store.target_lengths, store.report.target_tokens, 1),
+        (store.lengths[0], store.report.source_tokens, 0),
+        (store.lengths[1], store.report.target_tokens, 1),
     ):
         assert lengths.tolist() == [len(pair[number]) for pair in contents(store)]
         assert tokens == lengths.sum()
@@ -133,7 +133,7 @@ class WideSubwords(SubwordModel):
     def __init__(self, size: int) -> None:
         self.size = size
 
-    has_symbols = False
+    has_symbols = merges = False
 
     def __len__(self) -> int:
         return self.size

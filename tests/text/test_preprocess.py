@@ -55,7 +55,7 @@ def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig
     write_text(tmp_path / "train", [("a", "b"), *sentences()])
     run = replace(config, text=replace(config.text, max_length=2))
     valid = prepare_text(run, keep_all).valid
-    longest = int(np.maximum(valid.source_lengths, valid.target_lengths).max())
+    longest = int(np.maximum(*valid.lengths).max())
     runs = [replace(run, model=ModelConfig(max_length=longest + more)) for more in (-1, 0)]
     kept = [len(prepare_text(run, keep_all).valid) for run in runs]
     assert longest > 2

@@ -28,10 +28,10 @@ class Sentences:
     """A store in memory: each sentence is its own number, repeated."""
 
     def __init__(self, lengths: list[tuple[int, int]]) -> None:
-        self.source_lengths, self.target_lengths = np.array(lengths, dtype=np.int64).T
+        self.lengths = np.array(lengths, dtype=np.int64).T
 
     def __getitem__(self, index: int) -> tuple[NDArray[np.int64], ...]:
-        lengths = self.source_lengths[index], self.target_lengths[index]
+        lengths = (side[index] for side in self.lengths)
         return tuple(np.array([index + 10] * (length - 1) + [EOS]) for length in lengths)
 
 
@@ -69,7 +69,7 @@ def sentences(batch: Batch) -> list[int]:
     return [int(row[0]) - 10 for row in batch.target_output]
 
 
-PLAN = [plan_epoch(STORE.source_lengths, STORE.target_lengths, 80, 7, epoch) for epoch in range(2)]
+PLAN = [plan_epoch(*STORE.lengths, 80, 7, epoch) for epoch in range(2)]
 
 
 # ---- one process
@@ -175,7 +175,7 @@ def test_no_batch_of_an_epoch_is_more_demanding_than_those_that_are_tried(seed: 
     config = replace(configure(), optimizer=OptimizerConfig(batch_tokens=batch_tokens))
     store = store_of(some_lengths(int(generator.integers(1, 60)), seed))
     tried = DataLoader(store, config, Processes()).largest_batches()
-    plan = plan_epoch(store.source_lengths, store.target_lengths, batch_tokens, 7, 0)
+    plan = plan_epoch(*store.lengths, batch_tokens, 7, 0)
     batches = [collate(store, indices) for indices in plan]
     assert 1 <= len(tried) <= 2
     assert max(b.padded_tokens for b in tried) == max(b.padded_tokens for b in batches)

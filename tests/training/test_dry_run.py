@@ -202,10 +202,10 @@ def test_it_predicts_steps_and_tokens_of_the_run(folder: Path) -> None:
 @pytest.mark.parametrize("longest", [30, 200])
 def test_an_imagined_text_is_of_the_size_that_was_asked_for(longest: int) -> None:
     text = SyntheticText(2000, 25.0, longest, 8000)
-    assert len(text.source_lengths) == len(text.target_lengths) == 2000
-    assert max(text.source_lengths.max(), text.target_lengths.max()) <= longest
-    assert longest < 200 or text.target_lengths.mean() == pytest.approx(25.0, rel=0.1)
-    for ids, length in zip(text[1999], (text.source_lengths[1999], text.target_lengths[1999]), strict=True):
+    assert [len(side) for side in text.lengths] == [2000, 2000]
+    assert max(side.max() for side in text.lengths) <= longest
+    assert longest < 200 or text.lengths[1].mean() == pytest.approx(25.0, rel=0.1)
+    for ids, length in zip(text[1999], (side[1999] for side in text.lengths), strict=True):
         assert (len(ids), ids[-1]) == (length, EOS)
         assert ((ids[:-1] > EOS) & (ids[:-1] < 8000)).all()
 
@@ -218,4 +218,4 @@ def test_the_papers_recipes_have_the_papers_batches(name: str) -> None:
     config = parse("train", VERBS["train"], ["--out", "x", "--source", "en", "--target", "de", "--train", "x", *words])
     text = SyntheticText(1_000_000, recipe.imagined["length"], config.text.max_length, config.text.vocab_size)
     batches = DataLoader(text, config, Processes()).size_of_epoch()[0]
-    assert float(text.target_lengths.sum()) / batches == pytest.approx(25_000, rel=0.03)
+    assert float(text.lengths[1].sum()) / batches == pytest.approx(25_000, rel=0.03)

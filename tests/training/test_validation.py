@@ -35,8 +35,8 @@ class Sentences:
             return generator.integers(1, 19, count)
 
         self.sources, self.targets = sentences(), sentences()
-        self.source_lengths = np.array([len(ids) for ids in self.sources])
-        self.target_lengths = np.array([len(ids) for ids in self.targets])
+        source, target = (np.array([len(ids) for ids in side]) for side in (self.sources, self.targets))
+        self.lengths = source, target
 
     def __len__(self) -> int:
         return len(self.sources)
