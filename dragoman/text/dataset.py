@@ -156,8 +156,8 @@ class PairEncoder:
 
     def _fitting(self, pairs: Sequence[Pair]) -> tuple[list[tuple[list[int], list[int]]], int]:
         """The ids of pairs that fit, and how many are too long. Pairs with an empty side are in neither."""
-        sources = self.vocabulary.source.encode([source for source, _ in pairs])
-        targets = self.vocabulary.target.encode([target for _, target in pairs])
+        sources = self.vocabulary.source.encode_text([source for source, _ in pairs])
+        targets = self.vocabulary.target.encode_text([target for _, target in pairs])
         # Some characters are encoded as nothing.
         encoded = [pair for pair in zip(sources, targets, strict=True) if pair[0] and pair[1]]
         fitting = [pair for pair in encoded if max(map(len, pair)) <= self.max_length]

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 _SPELT = re.compile("<unk>|<0x..>$")
 _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, so it must not depend on the machine.
 _MIN_LINES_FOR_THREADS = 256
+_WORDS_REMEMBERED = 100_000
 _TAG = re.compile(r"^>>[^<>\s]+<<")
 ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
 """Characters that can stand for each other."""
@@ -57,6 +58,7 @@ class SubwordModel:
         self.listed = self._own if listed is None else list(listed)
         self.has_own_ids = self.listed == self._own
         self._places = {piece: place for place, piece in enumerate(self.listed)}
+        self._encode_word = lru_cache(_WORDS_REMEMBERED)(self._processor.encode)
         self._stand_in, self._knows = cache(self._find_stand_in), cache(self._spells)
         if tuple(self.listed[: len(SPECIALS)]) != SPECIALS or len(self._places) < len(self.listed):
             raise DragomanError(f"{name}: its subwords must begin with {' '.join(SPECIALS)} and repeat none")
@@ -67,6 +69,13 @@ class SubwordModel:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """The ids of each line, without BOS and EOS."""
         return list(_each(self._processor.encode, lines))
+
+    def encode_text(self, lines: Sequence[str]) -> list[list[int]]:
+        """As encode, but several times as fast for much text: words are remembered, as no merge crosses a space."""
+        if not self.merges:
+            return self.encode(lines)
+        split = ([line] if "▁" in line else line.split(" ") for line in lines)
+        return [list(chain.from_iterable(map(self._encode_word, words))) for words in split]
 
     @property
     def merges(self) -> bool:

@@ -85,6 +85,26 @@ def test_any_line_survives_the_round_trip_and_is_never_unknown(text: str) -> Non
     assert all(EOS < i < len(model) for i in ids)
 
 
+@cache
+def normalizing(rule: Literal["identity", "nfkc", "nmt_nfkc"]) -> SubwordModel:
+    return learn_subwords((ENGLISH + GERMAN) * 9, TextConfig(vocab_size=340, normalization=rule, placeholders=0.1))
+
+
+_ODD = " ▁⟦⟧12ﬁ´¨\u0301\u3000\u00a0\u200b\u2581\t</s>the catü"
+
+
+@pytest.mark.parametrize("rule", ["identity", "nfkc", "nmt_nfkc"])
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(st.sampled_from(_ODD) | st.characters(codec="utf-8"), max_size=40), max_size=4))
+@example(["  ⟦1⟧ the  ´ cat ", " ▁ ▁▁ a▁", ""])
+def test_text_is_encoded_word_by_word_as_line_by_line(
+    rule: Literal["identity", "nfkc", "nmt_nfkc"], lines: list[str]
+) -> None:
+    model = normalizing(rule)
+    assert model.merges
+    assert model.encode_text([*lines, *ENGLISH]) == model.encode([*lines, *ENGLISH])
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_characters_of_which_nothing_was_learned_are_named(model: SubwordModel, listed: bool) -> None:
     if listed:  # with ids of its own, as Marian's, and without the bytes
