@@ -68,7 +68,7 @@ def find_slips(source: NDArray[np.integer], target: NDArray[np.integer]) -> list
 
 
 def _compare(source: NDArray[np.integer], target: NDArray[np.integer]) -> tuple[Floats, Floats]:
-    """How the sides correlate after each shift, (shifts, windows), and their spread, (windows,)."""
+    """How the sides correlate after each shift, (shifts, windows), and how much lengths vary, (windows,)."""
     starts = np.arange(0, max(len(source) // WINDOW, 1) * WINDOW, WINDOW)
     sides = [np.log1p(side, dtype=np.float32) for side in (source, target)]
     found = [_correlate(sides[0], np.roll(sides[1], -shift), starts) for shift in (0, *_SHIFTS, *_FAR_SHIFTS)]

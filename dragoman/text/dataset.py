@@ -72,16 +72,16 @@ class TokenStore:
             self.report = StoreReport(**made["report"])
             if made["checksums"] != _checksums(folder):
                 raise ValueError("damaged")
-            self._ids = [np.memmap(folder / f"{side}.ids", made["dtype"], "r") for side in ("source", "target")]
-            self._ends = [np.memmap(folder / f"{side}.ends", np.int64, "r") for side in ("source", "target")]
+            kinds = [made["dtype"], np.int64] * 2
+            maps = [np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in zip(_FILES, kinds, strict=True)]
+            self._ids, self._ends = maps[::2], maps[1::2]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise DragomanError(f"{folder}: not a complete token store; delete it and it will be made again") from None
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Subwords of each source and of each target sentence, EOS included, (N,) each."""
-        source, target = (np.diff(np.asarray(ends), prepend=0) for ends in self._ends)
-        return source, target
+        return np.diff(self._ends[0], prepend=0), np.diff(self._ends[1], prepend=0)
 
     def __len__(self) -> int:
         return len(self._ends[0])
