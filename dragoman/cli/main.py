@@ -32,7 +32,7 @@ VERBS = {
         options.InspectConfig,
         "dragoman.cli.inspect",
         ("folder", "sentence"),
-        (*_CHOICE, "batch_tokens", "engine", "workers", "ensemble"),
+        (*_CHOICE, "batch_tokens", "sentences", "engine", "workers", "ensemble"),
     ),
     "serve": Verb(
         options.ServeConfig,

@@ -126,7 +126,7 @@ class Corpus:
                 continue
             if len(columns) != usual:
                 remark = f"{len(columns)} columns instead of {usual}"
-                on_problem(Problem("odd number of columns", str(path), number, remark=remark))
+                on_problem(Problem("unusual number of columns", str(path), number, remark=remark))
             yield columns[0], columns[1]
 
     def _read_jsonl(self, on_problem: OnProblem) -> Iterator[Pair]:

@@ -121,7 +121,8 @@ def _prepare(config: TrainConfig, folder: Path, clean: Clean, report: Report, vo
     cleaning = clean(config, report)
     total, training = len(cleaning.left_out), _TrainingText(config, cleaning)
     all_pairs = chain.from_iterable(pairs for _, pairs in training)
-    sample = sample_pairs(all_pairs, max(config.text.sample_lines // 2, 1), config.seed)
+    # Whatever the run's seed: in an ensemble all models have the same subwords.
+    sample = sample_pairs(all_pairs, max(config.text.sample_lines // 2, 1), seed=1)
     if not config.valid:
         held_out = training.held_out
         if not held_out or not any(source.strip() and target.strip() for source, target in sample):

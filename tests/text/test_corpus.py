@@ -240,7 +240,7 @@ def test_rows_that_are_not_pairs_become_empty_pairs(tmp_path: Path) -> None:
     assert pairs == [("a", "b"), ("c", "d"), ("", ""), ("e", "f"), ("", ""), ("h", "i")]
     assert sorted((p.line, p.kind, p.remark, p.text) for p in problems) == [
         (3, "row without a tab", "", "no tab"),
-        (4, "odd number of columns", "3 columns instead of 2", ""),
+        (4, "unusual number of columns", "3 columns instead of 2", ""),
         (5, "not UTF-8", "byte 1 is 0xFF", ""),
     ]
 

@@ -62,12 +62,14 @@ def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig
     assert kept[0] < kept[1] == len(valid) == 8
 
 
-def test_subwords_can_be_learnt_from_a_sample(config: TrainConfig) -> None:
+def test_subwords_can_be_learnt_from_a_sample_which_is_the_same_for_all_seeds(config: TrainConfig) -> None:
     lines: list[str] = []
     text = TextConfig(placeholders=0.0, vocab_size=300, sample_lines=40)
-    prepared = prepare_text(replace(config, text=text), keep_all, lines.append)
-    assert "learning subwords from 20 pairs" in lines
-    assert decoded(prepared) == sentences()[8:]
+    runs = [replace(config, text=text, seed=seed, out=f"{config.out}-{seed}") for seed in (1, 2)]
+    one, other = (prepare_text(run, keep_all, lines.append) for run in runs)
+    assert lines.count("learning subwords from 20 pairs") == 2
+    assert decoded(one) == sentences()[8:]
+    assert one.vocabulary.files() == other.vocabulary.files()
 
 
 # ---- kept and made again
