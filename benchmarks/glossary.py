@@ -2,7 +2,7 @@
 
     python benchmarks/glossary.py MULTI30K MODEL …
 
-MODELs are model folders of English to German. Terms are words of the test text that mean the same in source and
+MODELs are model folders of English to French. Terms are words of the test text that mean the same in source and
 reference, by the training text, as for planting placeholders: up to three in each sentence. They are given as the
 reference has them, and in the form that the training text has most often. No model was trained on terms, so all are
 held out. Stores means over the models in benchmarks/results/glossary.json.
@@ -28,6 +28,7 @@ from dragoman.text.planting import Planter
 
 RESULT = Path(__file__).parent / "results" / "glossary.json"
 SEARCH = SearchConfig(sentences="keep")
+LANGUAGES = ("en", "fr")
 Terms = dict[str, str]
 
 
@@ -35,7 +36,7 @@ class OfEachLine(Glossary):
     """Terms that differ from line to line."""
 
     def __init__(self, lines: list[str], terms: list[Terms]) -> None:
-        self._of = {line: Glossary(own, "en", "de") for line, own in zip(lines, terms, strict=True)}
+        self._of = {line: Glossary(own, *LANGUAGES) for line, own in zip(lines, terms, strict=True)}
 
     def missing(self, source: str, translation: str) -> list[tuple[range, str]]:
         """As Glossary.missing."""
@@ -61,20 +62,20 @@ def measure(found: list[str], test: list[Pair], terms: list[Terms]) -> dict[str,
     exact = [term in text.split() or f" {term}" in f" {text}" for text, own in zip(found, terms, strict=True)
              for term in own.values()]  # fmt: skip
     lacking = [
-        len(Glossary(own, "en", "de").missing(source, text))
+        len(Glossary(own, *LANGUAGES).missing(source, text))
         for (source, _), text, own in zip(test, found, terms, strict=True)
     ]
     return {
         "terms honoured": 100 * (1 - sum(lacking) / len(exact)),
         "as they are given": 100 * fmean(exact),
-        "BLEU": metrics.evaluate(found, [target for _, target in test], "de").bleu,
+        "BLEU": metrics.evaluate(found, [target for _, target in test], LANGUAGES[1])["bleu"],
     }
 
 
 def main() -> None:
     """Measure, print, store."""
     data, *folders = sys.argv[1:]
-    train, test = (list(read_pairs([f"{data}/{name}"], "en", "de")) for name in ("train", "test_2016_flickr"))
+    train, test = (list(read_pairs([f"{data}/{name}"], *LANGUAGES)) for name in ("train", "test_2016_flickr"))
     plant, choose = Planter(train, 1.0, 1), random.Random(1)
     usual, lines = usual_forms(train, plant), [source for source, _ in test]
     chosen = [choose.sample(alike, min(len(alike), 3)) for alike in (words_alike(plant, pair) for pair in test)]
@@ -99,7 +100,7 @@ def main() -> None:
             values = [scores[name][figure] for scores in by_model]
             spread = f" ± {stdev(values):.2f}" if len(values) > 1 else ""
             result[f"{name}: {figure}"] = f"{fmean(values):.2f}{spread} ({len(values)} runs)"
-    models = "of preset small, 1,000 steps of 3,072 tokens, one for each seed"
+    models = "of preset small, 3,000 steps, without symbols for placeholders, one for each seed"
     commands = [f"python benchmarks/glossary.py MULTI30K MODEL …  # {models}"]
     content = {"commands": commands, "hardware": describe_hardware(), "result": result}
     print(json.dumps(content, indent=1, ensure_ascii=False))

@@ -45,7 +45,7 @@ from dragoman.checkpoint import ModelFolder
 from dragoman.config import PAD, SearchConfig, TextConfig, model_preset
 from dragoman.folder import Direction
 from dragoman.inference.engine import Engine
-from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.rules import forbid_specials
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
@@ -154,7 +154,7 @@ def seconds_without_cache(engine: Engine, sources: list[list[int]], length: int)
     start = time.perf_counter()
     with torch.autocast("cpu", torch.bfloat16, enabled=engine.autocast):
         state = Prefixes(engine.model, torch.tensor(sources))
-        rules = [NEVER_WRITTEN, ExactLength(length)]
+        rules = [forbid_specials, ExactLength(length)]
         found = search(state.step, state, [length] * len(sources), SearchConfig(beam=4), rules)
     seconds = time.perf_counter() - start
     assert {len(hypotheses[0].tokens) for hypotheses in found} == {length}

@@ -51,7 +51,7 @@ def where_pronouns_look(translator: Translator) -> Figure:
 @style.styled()
 def next_word(translator: Translator) -> Figure:
     """From logits to a word: the largest logits after the words so far, and what the softmax makes of them."""
-    model, vocabulary = translator.model, translator.vocabulary
+    model, vocabulary = translator.torch_engine.model, translator.vocabulary
     source = torch.tensor([[*vocabulary.source.encode([SENTENCE])[0], EOS]])
     target = torch.tensor([[BOS, *vocabulary.target.encode([SO_FAR])[0]]])
     with torch.no_grad():

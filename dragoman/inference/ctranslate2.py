@@ -11,9 +11,9 @@ from pathlib import Path
 import ctranslate2
 import numpy as np
 
-from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
+from dragoman.config import EOS, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.alignment import Array, alignment_layer
-from dragoman.inference.hypotheses import Hypothesis, length_limits, length_penalty
+from dragoman.inference.hypotheses import NEVER_WRITTEN, Hypothesis, length_limits, length_penalty
 from dragoman.text.subwords import Vocabulary
 
 _TOKENS, _INT8_TOKENS, _FORCED_TOKENS = 2048, 1024, 512  # in a batch to search (times beam), in int8; of given pairs
@@ -54,7 +54,7 @@ class CTranslate2Engine:
             workers: batches computed at the same time, each on one core; 0: one for each core.
             attends: whether the model gives away its attention in the layer that alignments are read from.
         """
-        self.aligning_layer = alignment_layer(config.num_decoder_layers) if attends else -1
+        self.attending_layer = alignment_layer(config.num_decoder_layers) if attends else -1
         self.config, self.device, self._vocabulary = config, device, vocabulary
         kind, _, index = device.partition(":")
         cores = available_cores() if kind == "cpu" else 1
@@ -100,7 +100,7 @@ class CTranslate2Engine:
         limits = limits or length_limits(sources, config, self.config.max_length)
         found, unsure = self._translate(sources, config, max(limits)), list[int]()
         for place, (source, limit) in enumerate(zip(sources, limits, strict=True)):
-            never = {PAD, UNK, BOS, *(forbidden[place] if forbidden else ())}
+            never = {*NEVER_WRITTEN, *(forbidden[place] if forbidden else ())}
             wrong = any(not never.isdisjoint(one.tokens) for one in found[place])
             cut = any(len(one.tokens) >= limit for one in found[place])
             if wrong or (cut and config.beam > 1):  # a greedy search goes the same way, whatever the limit
@@ -152,7 +152,7 @@ class CTranslate2Engine:
         return [list(result.log_probs) for result in found]
 
     def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
-        """The weights (1, T, S) of aligning_layer along each target, as the mean of its heads without `</s>`.
+        """The weights (1, T, S) of attending_layer along each target, as the mean of its heads without `</s>`.
 
         The targets are decoded again: from a beam search CTranslate2 returns wrong weights for some first subwords.
         """

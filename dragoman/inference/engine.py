@@ -121,16 +121,12 @@ class Engine:
             return self.model(*self._teacher_forcing(sources, targets), maps)  # type: ignore[no-any-return]
 
     @torch.inference_mode()
-    def attention(self, sources: list[list[int]], targets: list[list[int]]) -> AttentionMaps:
-        """The attention weights along the targets; one batch."""
+    def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
+        """The weights (H, T, S) of one decoder layer along each target, padded; ids, each ending in EOS; one batch."""
         maps: AttentionMaps = {}
         with self._evaluating():
             self.model.states(*self._teacher_forcing(sources, targets), maps)
-        return maps
-
-    def cross_attention(self, sources: list[list[int]], targets: list[list[int]], layer: int) -> list[Array]:
-        """The weights (H, T, S) of one decoder layer along each target, padded; ids, each ending in EOS; one batch."""
-        return list(self.attention(sources, targets)[f"decoder.{layer}.cross_attention"].float().cpu().numpy())
+        return list(maps[f"decoder.{layer}.cross_attention"].float().cpu().numpy())
 
     def batch_tokens(self, config: SearchConfig) -> int:
         """Budget of one batch of a search: sentences × longest source."""

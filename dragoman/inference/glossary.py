@@ -10,7 +10,7 @@ from dragoman.config import require
 from dragoman.inference.alignment import Alignment
 from dragoman.text.languages import has_spaces
 
-_ENDING = 2  # letters by which a longer term may differ, as inflected words do
+_ENDING, _TAIL = 2, 4  # last letters that a long term may lack, and letters that may follow, as words are inflected
 _LONG = 6
 
 
@@ -18,28 +18,30 @@ class Glossary:
     """Source terms and their translations, for languages that are written with spaces between words."""
 
     def __init__(self, terms: Mapping[str, str], source: str, target: str) -> None:
-        """Take terms of two languages, by their codes; a term also stands for itself with a capital.
+        """Take terms of two languages, by their codes; a term also stands for itself with a capital, or in capitals.
 
         Raises:
             ConfigError: a language is written without spaces, or a term or its translation is empty.
         """
-        spaced = has_spaces(source) and has_spaces(target)
-        require(spaced, f"glossaries need spaces between words, which {source} or {target} is written without")
+        for code in (source, target):
+            require(has_spaces(code), f"glossaries need spaces between words, which {code} is written without")
         require(all(map(str.strip, (*terms, *terms.values()))), "a term or its translation is empty")
-        self._terms = {term[:1].upper() + term[1:]: own for term, own in terms.items()} | dict(terms)
-        longest_first = sorted(self._terms, key=len, reverse=True)
-        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w)")
+        plain = {term[:1].upper() + term[1:]: own for term, own in terms.items()} | dict(terms)
+        self._terms = plain, {term.upper(): own for term, own in terms.items()}  # the latter for lines in capitals
+        longest_first = (map(re.escape, sorted(own, key=len, reverse=True)) for own in self._terms)
+        self._patterns = [re.compile(rf"(?<!\w)(?:{'|'.join(own) or '(?!)'})(?!\w)") for own in longest_first]
 
     def missing(self, source: str, translation: str) -> list[tuple[range, str]]:
         """The terms of a source whose translation is missing, each as the places of its words, and the translation.
 
-        A word that begins with the term is enough, of a long term all but two letters: words are inflected.
+        An inflected form of it is enough.
         """
-        found = []
-        for match in self._pattern.finditer(source):
-            term, first = self._terms[match[0]], len(source[: match.start()].split())
+        found, capitals = [], source.isupper()
+        for match in self._patterns[capitals].finditer(source):
+            before = f"{source[: match.start()]}."  # ends in a word, also after a bracket
+            term, first = self._terms[capitals][match[0]], len(before.split()) - 1
             stem = term[:-_ENDING] if len(term) >= _LONG else term
-            if not re.search(rf"(?<!\w){re.escape(stem)}", translation, re.IGNORECASE):
+            if not re.search(rf"(?<!\w){re.escape(stem)}\w{{0,{_TAIL}}}(?!\w)", translation, re.IGNORECASE):
                 found.append((range(first, first + len(match[0].split())), term))
         return found
 

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dragoman.config import ConfigError, SearchConfig
+from dragoman.config import BOS, PAD, UNK, ConfigError, SearchConfig
+
+NEVER_WRITTEN = (PAD, UNK, BOS)
+"""Padding, the unknown symbol and the start of the sentence are not words."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dragoman.config import BOS, EOS, PAD, UNK, SearchConfig
+from dragoman.config import EOS, SearchConfig
+from dragoman.inference.hypotheses import NEVER_WRITTEN
 
 Rule = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
 """(logits (N, V), tokens so far (N, T), sentences (B)) -> logits (N, V), with -inf where a token may not follow; may
@@ -19,19 +20,10 @@ The remaining tokens are not normalised again: a hypothesis keeps the probabilit
 """
 
 
-@dataclass(frozen=True)
-class Forbid:
-    """Never write these tokens."""
-
-    tokens: Sequence[int]
-
-    def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
-        logits[:, list(self.tokens)] = -float("inf")
-        return logits
-
-
-NEVER_WRITTEN = Forbid((PAD, UNK, BOS))
-"""Padding, the unknown symbol and the start of the sentence are not words."""
+def forbid_specials(logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
+    """Never write what is no word."""
+    logits[:, list(NEVER_WRITTEN)] = -float("inf")
+    return logits
 
 
 @dataclass(frozen=True)
@@ -78,27 +70,37 @@ class Once:
 
 @dataclass(frozen=True)
 class Begin:
-    """Start each translation with a given text, which may end inside a word, in any subwords that spell it."""
+    """Start each translation with a given text, in any subwords that spell it."""
 
     written: Sequence[str]
     """What each subword writes (SubwordModel.written)."""
     beginnings: Sequence[str]
     """The text for each sentence, spelt in the same way; empty where nothing is forced."""
+    whole: bool = False
+    """Whether a word must end where the text ends."""
 
     def __call__(self, logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
         if tokens.size(1) > max(map(len, self.beginnings)):
             return logits
         width, fitting = len(logits) // len(sentences), dict[str, list[int]]()
         for row, ids in enumerate(tokens.tolist()):
-            rest = self.beginnings[sentences[row // width]][sum(len(self.written[i]) for i in ids) :]
-            if rest:
+            beginning, length = self.beginnings[sentences[row // width]], sum(len(self.written[i]) for i in ids)
+            rest = beginning[length:]
+            if rest or (self.whole and 0 < length == len(beginning)):
                 if rest not in fitting:
-                    pieces = [(i, text) for i, text in enumerate(self.written) if text]
-                    fitting[rest] = [i for i, text in pieces if text.startswith(rest) or rest.startswith(text)]
+                    fitting[rest] = [i for i, text in enumerate(self.written) if self._fits(text, rest)]
+                    fitting[rest] += [] if rest else [EOS]
                 kept = logits[row, fitting[rest]]
                 logits[row] = -float("inf")
                 logits[row, fitting[rest]] = kept
         return logits
+
+    def _fits(self, text: str, rest: str) -> bool:
+        """Whether a subword that writes this text may come where this rest of the beginning is missing."""
+        if not text or not text.startswith(rest):
+            return bool(text) and rest.startswith(text)
+        following = text[len(rest) :].encode("latin-1", "replace").decode("utf-8", "replace")
+        return not (self.whole and following[:1].isalnum())
 
 
 @dataclass(frozen=True)
@@ -132,4 +134,4 @@ class Sample:
 def rules_of(config: SearchConfig, seeds: Sequence[int]) -> list[Rule]:
     """The rules that a search follows, in order; each sentence has a seed for what is drawn."""
     draws = [Sample(config, [torch.Generator().manual_seed(seed) for seed in seeds])] if config.sampling else []
-    return [NEVER_WRITTEN, MinLength(config.min_length), *draws]
+    return [forbid_specials, MinLength(config.min_length), *draws]

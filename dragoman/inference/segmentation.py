@@ -14,6 +14,7 @@ from operator import itemgetter
 import sentencex
 
 from dragoman.config import EOS, DragomanError
+from dragoman.text.languages import base_code
 from dragoman.text.placeholders import mask, restore
 from dragoman.text.subwords import SubwordModel
 
@@ -81,12 +82,16 @@ class LineEncoder:
 
     def encode(self, lines: Sequence[str], names: Iterable[str]) -> list[list[int]]:
         """The ids of each raw line, with EOS; a line longer than the model takes is a DragomanError with its name."""
-        found = self._encode([line if self.subwords.split_tag(line)[0] else self.tag + line for line in lines])
+        found = self._encode_tagged(lines)
         for name, ids in zip(names, found, strict=True):
             if len(ids) > self.max_length:
                 most = f"the model takes at most {self.max_length:,} subwords"
                 raise DragomanError(f"{name} has {len(ids):,} subwords, but {most}: split it into sentences")
         return found
+
+    def fits(self, lines: Sequence[str]) -> list[bool]:
+        """Whether the model takes each raw line."""
+        return [len(ids) <= self.max_length for ids in self._encode_tagged(lines)]
 
     def segments(self, lines: Sequence[str], longest: int, first_line: int, split: bool = True) -> Iterator[Segment]:
         """What to translate of each line that is not empty, in order: its sentences, or if not split, all as one.
@@ -115,6 +120,9 @@ class LineEncoder:
             if len(ids) > 1 + bool(tag):
                 yield Segment(place, ids, tag + source)
 
+    def _encode_tagged(self, lines: Sequence[str]) -> list[list[int]]:
+        return self._encode([line if self.subwords.split_tag(line)[0] else self.tag + line for line in lines])
+
     def _encode(self, lines: Sequence[str]) -> list[list[int]]:
         # Hardly any training sentence begins with a tab or a no-break space: a model may make anything of one.
         return [[*ids, EOS] for ids in self.subwords.encode([self.read(line.strip())[0] for line in lines])]
@@ -137,7 +145,7 @@ def split_sentences(text: str, language: str) -> list[str]:
     sentencex knows the marks and abbreviations of most languages, and takes the rules of English for the others.
     """
     sentences: list[str] = []
-    for piece in sentencex.segment(re.split("[-_]", language)[0], text):
+    for piece in sentencex.segment(base_code(language), text):
         is_whole = sentences and _WORD.search(sentences[-1]) and not _INITIAL.search(sentences[-1])  # "M. Martin"
         if is_whole and _WORD.search(piece):
             sentences.append(piece)

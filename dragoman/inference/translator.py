@@ -16,13 +16,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, islice, starmap
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from zlib import crc32
 
 import ctranslate2
 
-from dragoman.config import EOS, UNK, ConfigError, DragomanError, SearchConfig, require
+from dragoman.config import EOS, UNK, ConfigError, DragomanError, Precision, SearchConfig, require
 from dragoman.folder import CONVERTED, MODEL_FILE, Direction, model_key, read_description, read_exported
 from dragoman.inference.alignment import Alignment, Unit, align_sentences, alignment_layer, join_alignments, unit_of
 from dragoman.inference.batching import in_batches
@@ -39,10 +40,8 @@ if TYPE_CHECKING:
     from dragoman.checkpoint import ModelFolder
     from dragoman.inference.engine import Engine
     from dragoman.inference.rules import Rule
-    from dragoman.model.transformer import Transformer
 
 EngineName = Literal["auto", "torch", "ctranslate2"]
-Precision = Literal["auto", "fp32", "bf16"]
 _MOST_TERMS = 9  # of a glossary in a sentence, put in one after the other
 _LINES_AT_ONCE = 500  # for CTranslate2: enough for batches of similar length
 
@@ -183,11 +182,6 @@ class Translator:
     def concurrency(self) -> int:
         """Calls of translate that compute at the same time."""
         return self.engine.workers if isinstance(self.engine, CTranslate2Engine) else 1
-
-    @property
-    def model(self) -> "Transformer":
-        """The model; errors as for torch_engine."""
-        return self.torch_engine.model
 
     @property
     def longest_source(self) -> int:
@@ -334,7 +328,7 @@ class Translator:
             if not waiting:
                 return
             forced = [self._spelt(begin[i], sources[i], segments[i], config, f"the term {begin[i]!r}") for i in waiting]
-            again = self._search_with_rules([segments[i] for i in waiting], forced, config, first_line)
+            again = self._search_with_rules([segments[i] for i in waiting], forced, config, first_line, whole=True)
             for i, hypotheses in zip(waiting, again, strict=True):
                 found[i] = hypotheses
 
@@ -345,8 +339,12 @@ class Translator:
         config: SearchConfig,
         first_line: int,
         progress: Callable[[list[int]], None] = lambda batch: None,
+        whole: bool = False,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses for each segment that PyTorch finds or draws, with the beginnings that _spelt gives."""
+        """The hypotheses for each segment that PyTorch finds or draws, with the beginnings that _spelt gives.
+
+        They end with a word if they are whole.
+        """
         times = config.n_best if config.sampling else 1
         engine = self.torch_engine
 
@@ -354,7 +352,7 @@ class Translator:
             many = [(i, draw) for i in batch for draw in range(times)]
             sources, rules = [segments[i].ids for i, _ in many], list["Rule"]()
             if any(beginnings):
-                rules.append(_late("inference.rules").Begin(self._written, [beginnings[i] for i, _ in many]))
+                rules.append(_late("inference.rules").Begin(self._written, [beginnings[i] for i, _ in many], whole))
             keys = [(config.sampling_seed, first_line + segments[i].line, draw, segments[i].ids) for i, draw in many]
             seeds = [crc32(repr(key).encode()) for key in keys]
             found = engine.search(sources, config, *self.rules(sources, config), *rules, seeds=seeds)
@@ -396,8 +394,15 @@ class Translator:
         return [len(marks.intersection(ids)) for ids in sources]
 
     def masked_target(self, source: str, target: str) -> str:
-        """A given translation with symbols in place of the placeholders of its source, as the model writes them."""
-        return mask_target(target, self.source.read(source)[1])
+        """A given translation as the model writes it: symbols for placeholders, no capitals for a line in capitals."""
+        _, placeholders, capitals = self.source.read(source)
+        masked = mask_target(target, placeholders)
+        return self.vocabulary.target.respelt(masked) if capitals else masked
+
+    def fits(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Whether the model takes both sides of each raw pair whole, as `score` needs."""
+        targets = self.target.fits(list(starmap(self.masked_target, pairs)))
+        return list(map(and_, self.source.fits([source for source, _ in pairs]), targets))
 
     def score(self, pairs: Sequence[tuple[str, str]], first_line: int = 1) -> list[PairScore]:
         """The log-probability of each raw pair's target given its source, in order; messages count from first_line."""
@@ -449,7 +454,7 @@ class Translator:
 
     def _align(self, parts: list[Part], names: list[str], layer: int, units: tuple[Unit, Unit]) -> list[Alignment]:
         """The alignment of each part by itself; names are what messages call the parts."""
-        has_weights = isinstance(self.engine, CTranslate2Engine) and layer == self.engine.aligning_layer
+        has_weights = isinstance(self.engine, CTranslate2Engine) and layer == self.engine.attending_layer
         engine = self.engine if has_weights else self.torch_engine
         sources = self.source.encode([part.source for part in parts], names)
         targets = [[*part.subwords, EOS] for part in parts]

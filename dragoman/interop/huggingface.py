@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
-from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.hypotheses import NEVER_WRITTEN
 from dragoman.interop.parity import Array, Backend
 from dragoman.interop.tokenizer_json import tokenizer_json
 from dragoman.runtime.optional_imports import import_optional
@@ -70,7 +70,7 @@ def write_model(loaded: ModelFolder, out: Path) -> None:
     )
     files = {
         "vocab.json": source,
-        "config.json": _model_config(config),
+        "config.json": marian_config(config),
         "generation_config.json": _generation_config(loaded),
         "tokenizer_config.json": {
             "tokenizer_class": "MarianTokenizer",
@@ -137,7 +137,8 @@ def in_halves(weights: Mapping[str, Tensor]) -> Weights:
     }
 
 
-def _model_config(config: ModelConfig) -> dict[str, Any]:
+def marian_config(config: ModelConfig) -> dict[str, Any]:
+    """The model's config.json for transformers."""
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -182,7 +183,7 @@ def _generation_config(loaded: ModelFolder) -> dict[str, Any]:
         "eos_token_id": EOS,
         "forced_eos_token_id": EOS,
         "decoder_start_token_id": BOS,
-        "suppress_tokens": list(NEVER_WRITTEN.tokens),
+        "suppress_tokens": list(NEVER_WRITTEN),
     }
 
 
@@ -235,7 +236,7 @@ class HuggingFaceBackend(Backend):
             decoder_start_token_id=config.decoder_start_token_id,
             eos_token_id=config.eos_token_id,
             pad_token_id=config.pad_token_id,
-            suppress_tokens=sorted({rows[token] for token in NEVER_WRITTEN.tokens} - {-1, config.eos_token_id}),
+            suppress_tokens=sorted({rows[token] for token in NEVER_WRITTEN} - {-1, config.eos_token_id}),
         )
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, PAD, SearchConfig
 from dragoman.inference.alignment import alignment_layer
-from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.rules import forbid_specials
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.interop.parity import Array, Backend
 from dragoman.model.attention import AttentionMaps, KeyValueCache
@@ -190,7 +190,7 @@ class OnnxBackend(Backend):
     def search(self, sources: list[list[int]], beam: int, limits: list[int]) -> list[list[int]]:
         """As Backend.search."""
         config = SearchConfig(beam=beam, length_penalty=0.0)
-        found = search(self._step, self._start(sources), limits, config, [NEVER_WRITTEN])
+        found = search(self._step, self._start(sources), limits, config, [forbid_specials])
         return [hypotheses[0].tokens for hypotheses in found]
 
     def forced(self, source: list[int], target: list[int]) -> Array:

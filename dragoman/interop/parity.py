@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from dragoman.checkpoint import ModelFolder
-from dragoman.config import EOS, DragomanError, SearchConfig
+from dragoman.config import EOS, HELD_OUT, DragomanError, SearchConfig
 from dragoman.evaluation.scores import evaluate
 from dragoman.folder import run_settings
 from dragoman.inference.engine import Engine
-from dragoman.inference.hypotheses import length_limits
-from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.hypotheses import NEVER_WRITTEN, length_limits
 from dragoman.runtime.console import NowAndThen, say
 from dragoman.text.corpus import read_pairs
 from dragoman.text.subwords import SPECIALS, Vocabulary
@@ -73,7 +72,7 @@ def _validation_text(folder: Path) -> list[str]:
     """The validation text of the run that trained the model; empty if it cannot be found."""
     try:
         settings = run_settings(folder)
-        texts = [str(text) for text in settings["valid"] or [folder / "heldout"]]
+        texts = [str(text) for text in settings["valid"] or [folder / HELD_OUT]]
         next(read_pairs(texts, settings["source"], settings["target"]))
     except (OSError, ValueError, KeyError, TypeError, StopIteration, DragomanError):
         return []
@@ -202,7 +201,7 @@ def prove(loaded: ModelFolder, other: Backend, sample: Sample) -> Parity:
         parity.ties[str(beam)] = sum(call.margin < _TIE and not out for call, out in zip(calls, kept_out, strict=True))
         if sample.references is not None:
             scores = (evaluate(found, sample.references, loaded.direction.target) for found in (texts, other_texts))
-            parity.bleu[str(beam)] = [round(score.bleu, 2) for score in scores]
+            parity.bleu[str(beam)] = [round(score["bleu"], 2) for score in scores]
         for place in [*unlike, *differing][: 3 - len(parity.examples)]:
             example = {"source": sample.sources[place], "here": texts[place], "there": other_texts[place]}
             parity.examples.append(example | {"beam": str(beam)})
@@ -287,9 +286,9 @@ class _ClosestCall:
         unended = scores.clone()
         unended[:, EOS] = -math.inf
         first = unended.flatten().topk(min(self._beam, unended.numel())).indices % unended.size(1)
-        self.kept_out |= bool(torch.isin(first, torch.tensor(NEVER_WRITTEN.tokens)).any())
+        self.kept_out |= bool(torch.isin(first, torch.tensor(NEVER_WRITTEN)).any())
         for candidates in (scores.clone(), unended):
-            candidates[:, list(NEVER_WRITTEN.tokens)] = -math.inf
+            candidates[:, list(NEVER_WRITTEN)] = -math.inf
             best = candidates.flatten().topk(min(self._beam + 1, candidates.numel())).values
             if len(best) > self._beam:
                 self.margin = min(self.margin, float(best[-2] - best[-1]))

@@ -13,7 +13,8 @@ from typing import Any
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.config import BOS, EOS, PAD, ConfigError, DragomanError
-from dragoman.inference.rules import NEVER_WRITTEN
+from dragoman.inference.hypotheses import NEVER_WRITTEN
+from dragoman.interop.huggingface import marian_config
 from dragoman.interop.onnx import OnnxBackend, write_graphs
 from dragoman.interop.parity import Backend
 from dragoman.interop.tokenizer_json import tokenizer_json
@@ -52,20 +53,9 @@ def write_model(loaded: ModelFolder, out: Path, quantization: str) -> None:
     symbols = {"decoder_start_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD}
     files: dict[str, dict[str, Any]] = {
         TOKENIZER: tokenizer_json(vocabulary.source),
-        "config.json": {
-            "architectures": ["MarianMTModel"],
-            "model_type": "marian",
-            "is_encoder_decoder": True,
-            "vocab_size": config.target_vocab_size,
-            "d_model": config.d_model,
-            "encoder_layers": config.num_encoder_layers,
-            "decoder_layers": config.num_decoder_layers,
-            "encoder_attention_heads": config.num_heads,
-            "decoder_attention_heads": config.num_heads,
-            **symbols,
-        },
+        "config.json": marian_config(config) | {"vocab_size": config.target_vocab_size, "forced_eos_token_id": None},
         # transformers.js has no beam search: with more beams it would search greedily as well, but not say so.
-        "generation_config.json": {"num_beams": 1, "suppress_tokens": NEVER_WRITTEN.tokens, **symbols},
+        "generation_config.json": {"num_beams": 1, "suppress_tokens": NEVER_WRITTEN, **symbols},
     }
     if not vocabulary.joint:
         files[TARGET_TOKENIZER] = tokenizer_json(vocabulary.target)

@@ -45,12 +45,12 @@ SENTENCES = [f"{line.capitalize()}{mark}" for line, mark in zip(LINES[:12], ".!?
 
 
 def folder_of(translator: Translator) -> ModelFolder:
-    return ModelFolder(translator.model, translator.vocabulary, translator.direction)
+    return ModelFolder(translator.torch_engine.model, translator.vocabulary, translator.direction)
 
 
 def with_facts(translator: Translator, target: str = "ne", **facts: object) -> Translator:
     direction = Direction("en", target, {name.replace("_", " "): value for name, value in facts.items()})
-    return Translator(ModelFolder(translator.model, translator.vocabulary, direction))
+    return Translator(ModelFolder(translator.torch_engine.model, translator.vocabulary, direction))
 
 
 def texts(translations: list[Translation]) -> list[str]:
@@ -69,5 +69,5 @@ def forced(translator: Translator, sentence: str, target: list[int]) -> tuple[to
     source = torch.tensor([[*translator.vocabulary.source.encode([sentence])[0], EOS]])
     maps: AttentionMaps = {}
     with torch.no_grad():
-        logits = translator.model(source, torch.tensor([[BOS, *target]]), maps)
+        logits = translator.torch_engine.model(source, torch.tensor([[BOS, *target]]), maps)
     return logits[0].log_softmax(dim=-1), maps

@@ -8,7 +8,7 @@ from torch import Tensor
 from dragoman.config import BOS, EOS, PAD, UNK, DragomanError, ModelConfig, SearchConfig
 from dragoman.inference.engine import Engine
 from dragoman.inference.hypotheses import Hypothesis
-from dragoman.inference.rules import NEVER_WRITTEN, MinLength
+from dragoman.inference.rules import MinLength, forbid_specials
 from dragoman.inference.search import SearchState, log_sums, search
 from dragoman.model.masks import padding_mask
 from dragoman.model.transformer import Transformer
@@ -45,7 +45,7 @@ def search_uncached(model: Transformer, sources: list[list[int]], config: Search
     longest = model.config.max_length - 1
     limits = [min(len(ids) + config.max_length, longest) for ids in sources]
     state = Whole(model, torch.from_numpy(pad_right(sources, model.config.max_length)))
-    return search(step, state, limits, config, [NEVER_WRITTEN, MinLength(config.min_length)])
+    return search(step, state, limits, config, [forbid_specials, MinLength(config.min_length)])
 
 
 def opinionated(max_length: int = 24) -> Transformer:

@@ -3,7 +3,7 @@ import torch
 
 from dragoman.config import BOS, EOS, PAD, UNK, SearchConfig
 from dragoman.inference.hypotheses import length_penalty
-from dragoman.inference.rules import NEVER_WRITTEN, Forbid, MinLength, Once, Sample
+from dragoman.inference.rules import Begin, MinLength, Once, Sample, forbid_specials
 
 NO_TOKENS = torch.empty(2, 0, dtype=torch.long)
 
@@ -14,17 +14,31 @@ def test_length_penalty_is_wu_et_al_equation_14() -> None:
     assert length_penalty(1, 0.6) == 1.0
 
 
-def test_forbidden_tokens_become_impossible_and_the_others_keep_their_probability() -> None:
-    log_probs = torch.randn(2, 6)
-    before = log_probs.clone()
-    after = Forbid((1, 4))(log_probs, NO_TOKENS, [0, 1])
-    assert after[:, [1, 4]].eq(-float("inf")).all()
-    assert torch.equal(after[:, [0, 2, 3, 5]], before[:, [0, 2, 3, 5]])
+def test_special_symbols_are_never_written_but_the_end_is_and_the_others_keep_their_probability() -> None:
+    logits = torch.randn(2, 8)
+    before = logits.clone()
+    after = forbid_specials(logits, NO_TOKENS, [0, 1])
+    assert after[:, [PAD, UNK, BOS]].eq(-float("inf")).all()
+    assert torch.equal(after[:, EOS:], before[:, EOS:])
 
 
-def test_special_symbols_are_never_written_but_the_end_is() -> None:
-    after = NEVER_WRITTEN(torch.zeros(1, 8), NO_TOKENS, [0])
-    assert [i for i in range(8) if after[0, i] == -float("inf")] == [PAD, UNK, BOS]
+@pytest.mark.parametrize(
+    ("tokens", "whole", "forbidden"),
+    [
+        ([], False, [0, 1, 2, EOS, 6, 7, 8, 9]),
+        ([], True, [0, 1, 2, EOS, 5, 6, 7, 8, 9]),
+        ([4], True, [0, 1, 2, EOS, 4, 5, 7, 8, 9, 10]),
+        ([4, 6, 7, 8], True, [0, 1, 2, 6]),
+        ([4, 6, 7, 8], False, []),
+        ([4, 6, 7, 8, 9], True, []),
+    ],
+)
+def test_a_beginning_is_spelt_as_it_is_and_ends_with_a_word_if_asked(
+    tokens: list[int], whole: bool, forbidden: list[int]
+) -> None:
+    written = ["", "", "", "", "▁h", "▁hiÃ©s", "i", "Ã", "©", "!", "▁hiÃ©!"]  # é is written as two bytes
+    after = Begin(written, ["▁hiÃ©"], whole)(torch.zeros(1, 11), torch.tensor([tokens], dtype=torch.long), [0])
+    assert after[0].eq(-float("inf")).nonzero()[:, 0].tolist() == forbidden
 
 
 @pytest.mark.parametrize(("written", "may_end"), [(0, False), (2, False), (3, True), (4, True)])

@@ -96,7 +96,8 @@ def test_every_piece_fits_in_long_lines_of_every_script(in_subwords, text: str) 
     ],
 )
 def test_sentences_are_found_in_many_languages(language: str, sentences: list[str]) -> None:
-    assert [piece.strip() for piece in split_sentences("  ".join(sentences), language)] == sentences
+    for code in (language, language.upper(), f"{language}_Xxxx"):
+        assert [piece.strip() for piece in split_sentences("  ".join(sentences), code)] == sentences
 
 
 def test_sentences_without_spaces_between_them() -> None:

@@ -114,7 +114,7 @@ def test_the_tag_of_a_long_line_counts_once(unit: Unit) -> None:
     listed = known.pieces(range(len(known)))
     listed[EOS + 1] = ">>fra<<"  # in place of a byte that no line has
     vocabulary = Vocabulary(ListedModel(known.serialized, listed=listed), plain.vocabulary.target)
-    translator = Translator(ModelFolder(plain.model, vocabulary, plain.direction))
+    translator = Translator(ModelFolder(plain.torch_engine.model, vocabulary, plain.direction))
     line = " ".join(SENTENCES)
     (whole,) = translator.translate([f">>fra<< {line}"])
     assert len(whole.parts) > 2

@@ -68,9 +68,9 @@ def test_a_given_translation_longer_than_the_model_is_refused_and_named() -> Non
 
 def test_translating_leaves_a_model_in_training_as_it_was() -> None:
     translator = build()
-    translator.model.train()
+    translator.torch_engine.model.train()
     first = translator.translate(LINES[:3])
-    assert translator.model.training
+    assert translator.torch_engine.model.training
     assert translator.translate(LINES[:3]) == first  # no dropout in between
 
 
@@ -259,6 +259,12 @@ def test_alignment_and_inspection_of_a_line_in_capitals_are_those_of_the_words_t
     for words, small in ((found.source, expected.source), (found.target, expected.target)):
         assert words == [word.upper().replace("{X}", "{x}") for word in small]
     assert inspect(translator, lines[0]).target == translations[0].text
+    given = ["EHT DLO GOD {x}", "Eht dlo god {x}"]
+    assert translator.score([(lines[0], given[0])]) == translator.score([(lines[1], given[1])])
+    aligned = translator.align(lines, given)
+    assert aligned[0].links == aligned[1].links
+    capitals, small = (translator.complete(line, own[:9]).text for line, own in zip(lines, given, strict=True))
+    assert capitals == small.upper().replace("{X}", "{x}")
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])

@@ -147,7 +147,7 @@ def weights(translator: Translator) -> dict[str, Tensor]:
     (target,) = translator.vocabulary.target.encode([SENTENCE[::-1]])
     maps: dict[str, Tensor] = {}
     with torch.no_grad():
-        translator.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]), maps)
+        translator.torch_engine.model(torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target]]), maps)
     return {name: block[0] for name, block in maps.items()}
 
 
