@@ -146,8 +146,7 @@ def pad_right(sentences: Sequence[Sentence], limit: int | None = None) -> NDArra
     Rounding up does not exceed the limit, which is the number of positions that a model has.
     """
     needed = max(map(len, sentences))
-    rounded = -(-needed // _MULTIPLE) * _MULTIPLE
-    longest = rounded if limit is None else max(min(rounded, limit), needed)
+    longest = padded_lengths(needed) if limit is None else max(min(padded_lengths(needed), limit), needed)
     padded = np.full((len(sentences), longest), PAD, dtype=np.int64)
     for row, ids in zip(padded, sentences, strict=True):
         row[: len(ids)] = ids

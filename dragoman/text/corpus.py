@@ -92,7 +92,9 @@ class Corpus:
     def _read_two_files(self, on_problem: OnProblem) -> Iterator[Pair]:
         sides = (read_lines(path, on_problem) for path in self.paths)
         for source, target in zip_longest(*sides, fillvalue=_NO_LINE):
-            if source == _NO_LINE or target == _NO_LINE:
+            if _NO_LINE in (source, target) and not f"{source}{target}".strip():
+                continue  # blank lines at the end of one file
+            if _NO_LINE in (source, target):
                 on_problem(_compare_lengths(self.paths[0], self.paths[1]))
                 return
             yield ("", "") if _NOT_UTF8 in (source, target) else (source, target)
@@ -105,17 +107,13 @@ class Corpus:
         usual = max(2, Counter(map(len, rows)).most_common(1)[0][0]) if rows else 2
         numbers = sum(row[0].strip().isdecimal() for row in rows)
         if usual > 2 and len(rows) >= 20 and numbers >= 0.95 * len(rows):  # one line of headings, perhaps
-            raise DragomanError(f"{path}: the first column holds numbers only; keep source and target (cut -f 2,4)")
-        enclosed = [number for number, line in enumerate(first, start=1) if _ENCLOSED_ROW.fullmatch(line)]
-        all_quoted = enclosed[0] if 2 * len(enclosed) > len(first) else 0
+            raise DragomanError(f"{path}: the first column holds numbers only; keep the texts (cut -f 2,{usual})")
+        all_quoted = 2 * sum(bool(_ENCLOSED_ROW.fullmatch(line)) for line in first) > len(first)
         for number, line in enumerate(chain(first, lines), start=1):
             if line == _NOT_UTF8:
                 yield "", ""
                 continue
-            if number == all_quoted:
-                remark = "every cell is in quotes, here and in most rows"
-                on_problem(Problem("spreadsheet quoting", str(path), number, remark=remark))
-            elif '""' in line and _DOUBLED_QUOTES.search(line):
+            if (all_quoted and _ENCLOSED_ROW.fullmatch(line)) or ('""' in line and _DOUBLED_QUOTES.search(line)):
                 on_problem(Problem("spreadsheet quoting", str(path), number))
             columns = line.split("\t")
             if len(columns) < 2:
@@ -144,21 +142,14 @@ def locate(text: str, source: str, target: str) -> Corpus:
 
     The text is a prefix (for PREFIX.source and PREFIX.target), "SOURCE_FILE,TARGET_FILE", or a TSV or JSONL file.
     """
-    languages = (source, target)
-    sides = [Path(f"{text}.{language}") for language in languages]
-    found = [_existing(side) for side in sides]
-    if found[0] and found[1]:
-        return Corpus((found[0], found[1]), languages)
-    if Path(text).is_file():
-        return Corpus((Path(text),), languages)
-    first, comma, second = text.partition(",")
-    missing = [side for side, path in zip(sides, found, strict=True) if not path]
-    if comma:
-        missing = [path for path in (Path(first), Path(second)) if not path.is_file()]
-        if not missing:
-            return Corpus((Path(first), Path(second)), languages)
+    prefix, (first, comma, second) = [f"{text}.{source}", f"{text}.{target}"], text.partition(",")
+    for names in (prefix, [text], [first, second] if comma else prefix):
+        found = tuple(path for name in names if (path := _existing(Path(name))))
+        if len(found) == len(names):
+            return Corpus(found, (source, target))
+    missing = [name for name in names if not _existing(Path(name))]
     raise DragomanError(
-        f"{' and '.join(map(str, missing))}: no such file (nor with {' or '.join(_COMPRESSED)}), nor one named {text}"
+        f"{' and '.join(missing)}: no such file (nor with {' or '.join(_COMPRESSED)}), nor one named {text}"
     )
 
 
@@ -167,15 +158,16 @@ def locate_all(texts: Iterable[str], source: str, target: str) -> list[Corpus]:
 
     A text may be a pattern such as "parts/*.tsv.gz" or, for prefixes, "parts/part-*": then it is all files that match,
     in alphabetical order. source and target may be lists of codes such as "en,de". Then a text is a prefix, and has
-    each direction whose two files are there.
+    each direction whose two files are there, one after the other.
     """
     pairs = directions(source, target)
-    texts = [one for text in texts for one in _matching(text, {language for pair in pairs for language in pair})]
-    if len(pairs) == 1:
-        return [locate(text, *pairs[0]) for text in texts]
     found = []
     for text in texts:
-        own = [locate(text, *pair) for pair in pairs if all(_existing(Path(f"{text}.{one}")) for one in pair)]
+        names = _matching(text, {language for pair in pairs for language in pair})
+        if len(pairs) == 1:
+            found += [locate(name, *pairs[0]) for name in names]
+            continue
+        own = [locate(n, *pair) for pair in pairs for n in names if all(_existing(Path(f"{n}.{one}")) for one in pair)]
         if not own:
             files = " and ".join(f"{text}.{language}" for language in pairs[0])
             raise DragomanError(f"{text}: no direction has both its files, such as {files}")

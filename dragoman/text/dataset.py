@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import EOS, DragomanError
+from dragoman.config import EOS, DragomanError, require
 from dragoman.runtime.files import not_saved
 from dragoman.runtime.processes import map_on_cores
 from dragoman.text.corpus import Pair
@@ -94,6 +94,7 @@ class TokenStore:
         """
         if not weights and temperature == 1:
             return None
+        require(bool(self.report.ends), "version 0.1 of Dragoman prepared this text as one: choose another --out")
         numbers, sizes = self._parts()
         times = (sizes.max() / np.maximum(sizes, 1)) ** (1 - 1 / temperature)
         return np.repeat(times * (np.array(weights)[numbers] if weights else 1.0), sizes)

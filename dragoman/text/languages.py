@@ -43,8 +43,8 @@ def base_code(code: str) -> str:
 
 
 def has_spaces(code: str) -> bool:
-    """Whether a language is written with spaces between words, by its code: "en", "zh-Hant", "zho_Hans"."""
-    return not _WITHOUT_SPACES.fullmatch(base_code(code)) or "latn" in re.split(r"[-_]", code.lower())
+    """Whether a language, or each of a list, is written with spaces between words: "en", "zho_Hans", "en,ja"."""
+    return all(not _WITHOUT_SPACES.fullmatch(base_code(one)) or "latn" in one.lower() for one in code.split(","))
 
 
 def english_name(code: str) -> str:

@@ -8,14 +8,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.config import DragomanError, TrainConfig, differences
+from dragoman.config import HELD_OUT, DragomanError, TrainConfig, differences
 from dragoman.runtime.console import NowAndThen, Report
 from dragoman.runtime.files import checksum, read_json, write_atomically
 from dragoman.text.corpus import Pair, holds_out, locate_all, read_pairs
@@ -100,7 +100,7 @@ def locate_texts(config: TrainConfig) -> list[Path]:
 
 
 def _validation_texts(config: TrainConfig) -> list[str]:
-    return config.valid or [str(Path(config.out) / "heldout")]
+    return config.valid or [str(Path(config.out, HELD_OUT))]
 
 
 def _load(config: TrainConfig, folder: Path) -> PreparedText:
@@ -173,8 +173,10 @@ class _TrainingText:
         self.held_out.clear()
         judged = zip(self._cleaning.left_out, self._cleaning.not_for_validation, strict=True)
         for number, text in enumerate(self._config.train):
-            for corpus in locate_all([text], self._config.source, self._config.target):
-                yield number, self._chosen(zip(corpus.tagged(), judged, strict=False))
+            corpora = locate_all([text], self._config.source, self._config.target)
+            for _, own in groupby(corpora, key=lambda corpus: corpus.languages):
+                pairs = chain.from_iterable(corpus.tagged() for corpus in own)
+                yield number, self._chosen(zip(pairs, judged, strict=False))
 
     def _chosen(self, judged: Iterator[tuple[Pair, tuple[bool, bool]]]) -> Iterator[Pair]:
         for pair, (left_out, unfit) in judged:

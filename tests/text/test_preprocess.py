@@ -50,6 +50,17 @@ def test_the_store_knows_which_pairs_are_of_which_text(sample_lines: int, config
         replace(two, weights=[1, 2])
 
 
+def test_the_files_of_a_pattern_are_one_text(config: TrainConfig, tmp_path: Path) -> None:
+    for number in (1, 2):
+        for code in ("en", "de", "fr"):
+            (tmp_path / f"part-{number}.{code}").write_text(f"{code} {number}\n")
+    text = TextConfig(placeholders=0.0, vocab_size=300)
+    run = replace(config, train=[str(tmp_path / "part-*")], target="de,fr", valid=[str(tmp_path / "part-1")], text=text)
+    prepared = prepare_text(run, keep_all)
+    assert [tuple(end) for end in prepared.train.report.ends] == [(0, 2), (0, 4)]
+    assert [target for _, target in decoded(prepared)] == ["de 1", "de 2", "fr 1", "fr 2"]
+
+
 def test_validation_pairs_may_be_as_long_as_the_model_allows(config: TrainConfig, tmp_path: Path) -> None:
     """Also longer than what is trained on; the end takes a position as well."""
     write_text(tmp_path / "train", [("a", "b"), *sentences()])
