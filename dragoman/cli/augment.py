@@ -1,8 +1,9 @@
 """The verb that makes sentence pairs of text in one language: augment."""
 
 import random
+import shlex
 from dataclasses import replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -43,9 +44,9 @@ def augment(config: AugmentConfig) -> int:
     make_folder(card.parent)
     names = [path.name for path in (card, rows, *files)]
     refuse_to_overwrite(card.parent, names if before else (), names)
-    if before.get("made_from") != made_from:
-        rows.unlink(missing_ok=True)
-    elif before.get("chosen_by") == chosen_by and all(file.exists() for file in files):
+    if before.get("made_from", made_from) != made_from:
+        raise DragomanError(f"{card}: of another text, model or settings; choose another --out")
+    if before.get("chosen_by") == chosen_by and all(file.exists() for file in files):
         say(f"{files[0]}, {files[1]}: already made of this text")
         return 0
     write_json(card, {"made_from": made_from})
@@ -64,7 +65,7 @@ def augment(config: AugmentConfig) -> int:
     found = {"source": source, "target": target, "lines": len(kept), "pairs": int(kept.sum()), "left_out": left_out}
     write_json(card, {"made_from": made_from, "chosen_by": chosen_by, **found})
     say(f"{files[0]}, {files[1]}: {found['pairs']:,} pairs; left out: {reasons or 'none'}")
-    say(f"next: train from {source} to {target} with --train YOUR_PAIRS {config.out}")
+    say(f"next: train from {source} to {target} with --train YOUR_PAIRS {shlex.quote(config.out)}")
     return 0
 
 
@@ -76,16 +77,19 @@ def _choose(config: AugmentConfig, rows: Path, original: str, other: str) -> tup
         unfit = kept & (examined.flags & np.uint16(flag) != 0)
         kept, left_out[words] = kept & ~unfit, int(unfit.sum())
     if config.scorer and kept.any():
-        scorer, report = Translator.load(config.scorer, config.device).toward(other, original), NowAndThen(say)
+        scorer = load(replace(config, source=other, target=original, ensemble=[]), config.scorer)
         say(f"scoring {kept.sum():,} pairs with {config.scorer}")
         pairs = zip(read_pairs([str(rows)], original, other), kept, strict=True)
         back = ((translation, line) for (line, translation), fit in pairs if fit)
-        scores, add = list[float](), line_counter(report, 0)
+        scores, add = list[float](), line_counter(NowAndThen(say), 0)
         while chunk := list(islice(back, LINES_AT_ONCE)):
-            scores += [one.log_prob / one.num_tokens for one in scorer.score(chunk)]
+            fitting = scorer.fits(chunk)
+            found = (one.log_prob / one.num_tokens for one in scorer.score(list(compress(chunk, fitting))))
+            scores += [next(found) if fits else np.nan for fits in fitting]
             add(len(chunk))
-        likely = np.array(scores) >= np.quantile(scores, 1 - config.keep)
-        left_out["unlikely"] = int((~likely).sum())
+        likely = np.array(scores) >= np.nanquantile(scores, 1 - config.keep)
+        left_out["too long to score"] = int(np.isnan(scores).sum())
+        left_out["unlikely"] = int((~likely).sum()) - left_out["too long to score"]
         kept[kept] = likely
     return kept, left_out
 

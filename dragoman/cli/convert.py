@@ -21,7 +21,6 @@ from dragoman.folder import (
     EXPORT_FILE,
     OF_ONE_MODEL,
     PARITY_FILE,
-    RUN_FACT,
     describe,
     files_of_earlier_result,
     files_of_model,
@@ -73,7 +72,8 @@ def export_model(config: ExportConfig) -> int:
         with _staging(out, files_of_earlier_result(out, loaded.direction, loaded.model.config, config.to)) as staging:
             _export(loaded, config, staging, package)
     here = f"\nnext:\n  {command('translate', config.out)}" if config.to == "ctranslate2" else ""
-    say(f"exported to {config.out}; its {CARD_FILE} shows how to use it without Dragoman{here}")
+    card_file = f"the {CARD_FILE} in it" if is_package else f"its {CARD_FILE}"
+    say(f"exported to {config.out}; {card_file} shows how to use it without Dragoman{here}")
     return 0
 
 
@@ -101,8 +101,7 @@ def average(config: AverageConfig) -> int:
     put_weights(loaded.model, average_weights(checkpoints), checkpoints[-1])
     names = ", ".join(path.stem for path in checkpoints)
     known = {name: fact for name, fact in loaded.direction.facts.items() if name not in OF_ONE_MODEL}
-    run = {RUN_FACT: loaded.direction.facts[RUN_FACT]} if RUN_FACT in loaded.direction.facts else {}
-    direction = replace(loaded.direction, facts=known | run | {AVERAGE_FACT: names})
+    direction = replace(loaded.direction, facts=known | {AVERAGE_FACT: names})
     replace(loaded, direction=direction).save(Path(config.out))
     say(f"averaged {names} into {config.out}\nnext:\n  {command('translate', config.out)}")
     return 0

@@ -57,6 +57,7 @@ def check(config: CheckConfig) -> int:
         return 1
     given = {"--train": config.train, "--valid": config.valid, "--test": config.test}
     words = [word for option, names in given.items() if names for word in (option, *names)]
+    words += ["--valid", "VALID"] if "," in f"{config.source}{config.target}" and not config.valid else []
     out = f"models/{config.source}-{config.target}".replace(",", "_")
     say(f"next:\n  {command('train', '--source', config.source, '--target', config.target, *words, '--out', out)}")
     return 0

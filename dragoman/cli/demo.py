@@ -36,8 +36,8 @@ def demo(config: DemoConfig) -> int:
         pairs = list(read_pairs([str(phrasebook / part)], "en", "fr"))
         translations = list(translator.translate([source for source, _ in pairs]))
         scores = evaluate([translation.text for translation in translations], [target for _, target in pairs], "fr")
-        print(f"BLEU {scores.bleu:.1f} on {len(pairs):,} {what}")
-    print(f"({scores.bleu_signature}). Some of the latter:\n")
+        print(f"BLEU {scores['bleu']:.1f} on {len(pairs):,} {what}")
+    print(f"({scores['bleu_signature']}). Some of the latter:\n")
     for (source, _), translation in zip(pairs[:8], translations, strict=False):
         print(f"  {source}\n    → {translation.text}")
     print(f"\nYour turn:\n\n  echo 'Where is the station?' | {command('translate', model)}")

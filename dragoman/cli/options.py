@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from dragoman.config import Between, LengthPenalty, NotNegative, Positive, SearchConfig, Settings, require
+from dragoman.config import Between, LengthPenalty, NotNegative, Positive, Precision, SearchConfig, Settings, require
 from dragoman.serving.limits import Limits
 
 CONST = "const"
@@ -26,7 +26,7 @@ class TranslatorConfig(LanguageConfig, SearchConfig):
 
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Precision = "auto"
     """auto: the fastest. On a CPU that is CTranslate2's int8, in which 1 or 2 lines in 100 depend on the lines
     translated with them. A CTranslate2 folder keeps its own precision."""
     engine: Literal["auto", "torch", "ctranslate2"] = "auto"
@@ -113,7 +113,7 @@ class InspectConfig(TranslatorConfig):
     """Write a figure of each attention block to this folder."""
     alignment_layer: int = 0
     """Decoder layer for the alignment, as in translate."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Precision = "auto"
     """Precision of the search; what is shown is computed in fp32."""
 
 
@@ -133,7 +133,7 @@ class EvaluateConfig(TranslatorConfig):
     """Write scores and settings to this file, as a table."""
     sentences: Literal["split", "keep"] = "keep"
     """keep: take a line as one sentence. split: translate the sentences of a line one by one."""
-    precision: Literal["auto", "fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     """fp32 scores alike on every machine; auto is what is fastest, as in translate."""
 
 
@@ -303,6 +303,11 @@ class SplitConfig(Settings):
     """Folder for train, valid and test."""
     pairs: Positive = 1000
     """About this many pairs each for validation and testing, at most a tenth."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one = "," not in f"{self.source}{self.target}"
+        require(one, "split takes one source and one target language: divide the text of each direction by itself")
 
 
 @dataclass(frozen=True, kw_only=True)

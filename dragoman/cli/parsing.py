@@ -4,7 +4,6 @@ An option is a field of a dataclass; its help is the text under it. Imports noth
 """
 
 import argparse
-import json
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from docstring_parser import parse_from_object
 from dragoman.cli.options import CONST
 from dragoman.config import FINE_TUNING, PRESETS, ConfigError, OptimizerConfig, TrainConfig, require
 from dragoman.runtime.console import nearest, shorten
+from dragoman.runtime.files import read_json
 
 
 @dataclass(frozen=True)
@@ -278,9 +278,9 @@ def _starting_values(given: Mapping[str, Any]) -> dict[str, Any]:
         values["optimizer.schedule"] = "linear"
     if parent := given.get("from"):
         values |= FINE_TUNING
-        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):  # training will complain about it
-            shape = dict(json.loads(Path(parent, "config.json").read_text(encoding="utf-8"))["model"])
-            values |= {f"model.{name}": shape[name] for name in shape if not name.endswith("vocab_size")}
+        shape = read_json(Path(str(parent), "config.json")).get("model")  # without one, training will complain
+        if isinstance(shape, dict):
+            values |= {f"model.{name}": value for name, value in shape.items() if not name.endswith("vocab_size")}
     return values
 
 

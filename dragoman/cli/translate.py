@@ -93,7 +93,7 @@ def _write_shards(translator: Translator, config: TranslateConfig) -> None:
     while some := list(islice(texts, config.shard_lines)):
         write_atomically(shard, "".join(f"{text}\n" for text in some).encode())
         done += len(some)
-        say(f"{shard}: {done:,} lines translated")
+        say(f"{shard}: translated to line {done:,}")
         shard = next(shards)
 
 
@@ -130,10 +130,10 @@ def require_one(translator: Translator, *sides: Literal["source", "target"]) -> 
 
 
 def say_lost(name: str, translations: Sequence[Translation], first_line: int) -> None:
-    """Name the lines whose placeholders did not all come through."""
+    """Name the lines whose placeholders and terms did not all come through."""
     for number, one in enumerate(translations, start=first_line):
         if one.lost:
-            say(f"{name}, line {number:,}: the translation should have exactly one {' and one '.join(one.lost)}")
+            say(f"{name}, line {number:,}: missing or repeated in the translation: {', '.join(one.lost)}")
 
 
 def say_unknown(name: str, translator: Translator, lines: Sequence[str], first_line: int) -> None:
@@ -258,6 +258,7 @@ def _as_json(candidate: Translation, alignment: Alignment | None) -> dict[str, A
 def score(config: ScoreConfig) -> int:
     """Print log-probability, score and number of subwords for each pair; returns the exit code."""
     translator = Translator.load(config.folder, config.device, precision="fp32").toward(config.source, config.target)
+    require_one(translator, "source", "target")
     direction = translator.direction
     pairs = read_pairs(config.test, direction.source, direction.target)
     done = 0

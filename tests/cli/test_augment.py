@@ -33,6 +33,11 @@ def augment(folder: Path, *more: object) -> tuple[list[str], list[str]]:
     return original, translated
 
 
+def forget(folder: Path) -> None:
+    for path in folder.glob("made.*"):
+        path.unlink()
+
+
 def test_each_line_stands_once_beside_its_translation_which_has_the_tag(folder: Path) -> None:
     original, translated = augment(folder)
     expected = {line: one.text for line, one in zip(TEXT, translations(folder), strict=True)}
@@ -60,12 +65,16 @@ def test_forward_translations_are_targets(folder: Path) -> None:
 
 
 def test_several_translations_of_a_line_are_pairs_and_sampled_ones_depend_on_a_seed(folder: Path) -> None:
-    best, several = augment(folder), augment(folder, "--n-best", 3)
+    best = augment(folder)
+    forget(folder)
+    several = augment(folder, "--n-best", 3)
     assert len(several[0]) > 2 * len(best[0])
     assert {*zip(*best, strict=True)} < {*zip(*several, strict=True)}
-    drawn = [
-        augment(folder, "--sampling", 0.7, "--top-k", 3, "--n-best", 3, "--sampling-seed", seed) for seed in (1, 2, 1)
-    ]
+    drawn = []
+    for seed in (1, 2, 1):
+        forget(folder)
+        more = ("--sampling", 0.7, "--top-k", 3, "--n-best", 3, "--sampling-seed", seed)
+        drawn.append(augment(folder, *more))
     assert drawn[0] == drawn[2] != drawn[1]
     assert len({*zip(*drawn[0], strict=True)}) == len(drawn[0][0]) > len(best[0])
 
@@ -74,14 +83,23 @@ def test_a_scorer_keeps_the_likeliest_share(folder: Path) -> None:
     model = ModelFolder.load(folder / "model")
     replace(model, direction=Direction("ne", "en")).save(folder / "back")
     every = [*zip(*augment(folder, "--tag", ""), strict=True)]
-    scores = Translator.load(folder / "back").score([(synthetic, line) for line, synthetic in every])
+    scores = Translator.load(folder / "back", engine="torch").score([(synthetic, line) for line, synthetic in every])
     ranked = sorted(zip([one.log_prob / one.num_tokens for one in scores], every, strict=True), reverse=True)
     best = [*zip(*augment(folder, "--tag", "", "--scorer", folder / "back", "--keep", 0.5), strict=True)]
     assert len(best) == pytest.approx(len(every) / 2, abs=1)
     assert {*best} == {pair for _, pair in ranked[: len(best)]}
     assert json.loads((folder / "made.json").read_text())["left_out"]["unlikely"] == len(every) - len(best)
-    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "made")
+    words = ("augment", folder / "model", "--text", folder / "text", "--out", folder / "more")
     assert "knows no language" in complaint(1, *words, "--scorer", folder / "model")
+
+
+def test_what_is_too_long_to_score_is_left_out(folder: Path) -> None:
+    model = ModelFolder.load(folder / "model")
+    replace(model, direction=Direction("ne", "en")).save(folder / "back")
+    with (folder / "text").open("a") as file:
+        file.write(" ".join(LINES) + "\n")
+    augment(folder, "--scorer", folder / "back", "--keep", 1)
+    assert json.loads((folder / "made.json").read_text())["left_out"]["too long to score"] == 1
 
 
 def test_noise_leaves_out_blanks_and_moves_words_of_sources_alone(folder: Path) -> None:
@@ -97,8 +115,7 @@ def test_noise_leaves_out_blanks_and_moves_words_of_sources_alone(folder: Path) 
 
 def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = augment(folder)
-    for name in ("made.en", "made.ne", "made.json", "made.all.tsv"):
-        (folder / name).unlink()
+    forget(folder)
     counts = []
 
     def translate(self: Translator, lines: list[str], *rest: object) -> object:
@@ -119,13 +136,12 @@ def test_what_was_stopped_goes_on_and_gives_the_same(folder: Path, monkeypatch: 
     assert sum(counts) == len(TEXT) + 5
 
 
-def test_other_text_is_not_mixed_with_what_was_begun(folder: Path) -> None:
-    augment(folder)
-    (folder / "text").write_text("the cat\na dog\n")
-    with (folder / "made.all.tsv").open("a") as rows:
-        rows.write("somebody\tydobemos\n")
-    original, _ = augment(folder)
-    assert "somebody" not in original
+def test_another_text_does_not_replace_what_is_there(folder: Path) -> None:
+    made = augment(folder)
+    (folder / "other").write_text("a dog\n")
+    words = ("augment", folder / "model", "--text", folder / "other", "--out", folder / "made", "--engine", "torch")
+    assert "of another text, model or settings" in complaint(1, *words)
+    assert augment(folder) == made
 
 
 @pytest.mark.parametrize("name", ["made.en", "made.json", "made.all.tsv"])

@@ -59,7 +59,7 @@ def test_shards_are_whole_or_missing_and_those_that_are_there_are_not_made_again
     to_shards = (*words, "--out", tmp_path / "made", "--shard-lines", 10)
     assert run(*to_shards).code == 130
     assert [path.name for path in sorted(tmp_path.glob("made*"))] == ["made.00001", "made.json"]
-    assert "made.00003: 23 lines translated" in run(*to_shards).err
+    assert "made.00003: translated to line 23" in run(*to_shards).err
     assert "".join(path.read_text() for path in sorted(tmp_path.glob("made.0*"))) == expected
     assert sum(counts) == 23 + 10
     assert run(*to_shards) == Result(0, "", "")
