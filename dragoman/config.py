@@ -8,8 +8,8 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 VERSION = "0.2.0"
-CHECK_FILE = "check.json"
-"""What the corpus check found in the text of a run, in the run's folder."""
+CHECK_FILE, HELD_OUT = "check.json", "heldout"
+"""In the folder of a run: what the corpus check found in its text; and the prefix of pairs held out of that text."""
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 """The ids of the special symbols in every vocabulary: padding, unknown, start and end of a sentence."""
 
@@ -40,6 +40,7 @@ NotNegative = Annotated[int, Between(0, 10**9)]
 Rate = Annotated[float, Between(0, 0.999999)]
 Weight = Annotated[float, Between(0.001, 1000)]
 LengthPenalty = Annotated[float, Between(0, 10)]
+Precision = Literal["auto", "fp32", "bf16"]
 
 _NOUNS: dict[Any, str] = {
     int: "a whole number",
@@ -92,7 +93,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], free: Sequenc
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             found += differences(old, new, at=f"{at}{name}.")
         elif old != new:
-            found.append(f"{at}{name.rstrip('_')} was {old} and is {new}")
+            was, now_is = (value if value != "" else "not given" for value in (old, new))
+            found.append(f"{at}{name.rstrip('_')} was {was} and is {now_is}")
     return found
 
 
@@ -330,7 +332,7 @@ class TrainConfig(Settings):
     """Seed of initial weights, batches and dropout."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Precision = "auto"
     """auto takes bf16 where it is faster."""
     compile: bool = False
     """Compile the model with torch.compile (PyTorch 2): minutes at the start, then faster steps on GPUs."""

@@ -13,7 +13,7 @@ from typing import Any
 import safetensors
 import yaml
 
-from dragoman.config import CHECK_FILE, VERSION, ConfigError, DragomanError, ModelConfig, TrainConfig
+from dragoman.config import CHECK_FILE, HELD_OUT, VERSION, ConfigError, DragomanError, ModelConfig, TrainConfig
 from dragoman.runtime.console import command
 from dragoman.runtime.files import checksum, read_json, refuse_to_overwrite
 from dragoman.text.languages import directions
@@ -26,7 +26,7 @@ EXPORT_FILE, PARITY_FILE = "dragoman.json", "parity.json"
 """Of a folder that was exported for another library: what it is, and the result of the proof."""
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, CARD_FILE, *VOCABULARY_FILES)
 """Every file that a model folder can have; none has all of them."""
-CHECKPOINTS, HELD_OUT = "checkpoints", "heldout"
+CHECKPOINTS = "checkpoints"
 METRICS_FILE, RUN_FILE, LOCK_FILE, REPORT_FILE = "metrics.jsonl", "train.yaml", ".lock", "report.html"
 RUN_FILES = (*MODEL_FILES, METRICS_FILE, RUN_FILE, CHECK_FILE, REPORT_FILE, CURVES_FILE)
 CONVERTED = "ctranslate2"
@@ -44,7 +44,7 @@ _LONGEST_UNKNOWN = 128  # few sentences are longer
 PAIRS_FACT = "trained_directions"  # such as "en>de de>en", of a model of several directions
 RUN_FACT = "whole_run"  # what its training run took as a whole, with the next three
 SETTINGS_FACT, VALID_FACT, CHANGES_FACT = "settings_sha256", "validation_text_sha256", "changed_on_the_way"
-OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes", RUN_FACT)
+OF_ONE_MODEL = ("validation", "signatures", "kept", "steps", "minutes")
 """Facts that do not hold for a model made from this one."""
 
 _CODE = re.compile(r"[^\s/\\\"'`]+")
@@ -186,7 +186,7 @@ def describe(direction: Direction, config: ModelConfig, target: str, folder: Pat
         "facts": direction.facts,
         "checksums": {name: checksum(folder / name) for name in _files_in(folder)},
         "made_from": made_from,
-        "attends": target == CONVERTED,
+        "attends": target == "ctranslate2",
         "dragoman": VERSION,
     }
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

@@ -110,12 +110,13 @@ def _summary(config: TrainConfig, outcome: Outcome) -> list[str]:
 
 def run_training(config: TrainConfig, processes: Processes = Processes()) -> Outcome:  # noqa: B008 (a frozen value)
     """Prepare the text, build the model or resume the run, and train."""
-    out, parent = Path(config.out), _load_parent(config)
+    out = Path(config.out)
+    resumes = bool(list_states(out)) and not config.restart
+    parent = None if resumes else _load_parent(config)  # which may have trained on since, or be gone
     if processes.first:
         refuse_folder_for_run(config)
     with run_lock(out) if processes.first else nullcontext():
         device = processes.device(choose_device(config.device))
-        resumes = bool(list_states(out)) and not config.restart
         if processes.first:
             if config.restart:  # only now, so that a run that can't start removes nothing
                 remove_run(out, locate_texts(config))
@@ -125,7 +126,7 @@ def run_training(config: TrainConfig, processes: Processes = Processes()) -> Out
                 write_atomically(out / RUN_FILE, _as_yaml(config))
         vocabulary = parent.vocabulary if parent else None
         text = processes.first_then_all(lambda: prepare_text(config, clean_text, processes.say, vocabulary, resumes))
-        folder = _initial_model(config, text, None if resumes else parent)  # the parent may have trained on since
+        folder = _initial_model(config, text, parent)
         folder.model.to(device)
         validate = build_validate(config, folder, text.valid_pairs, processes)
         write_page = partial(_write_page, out, cache(say))
@@ -229,9 +230,9 @@ def build_validate(
             for direction, own in pairs.items()
         }
         each = list(found.values())
-        scores = {"bleu": fmean(one.bleu for one in each), "chrf": fmean(one.chrf for one in each)}
+        scores = {name: fmean(one[name] for one in each) for name in ("bleu", "chrf")}
         if len(each) > 1:
-            scores |= {f"bleu {source}-{target}": one.bleu for (source, target), one in found.items()}
-        return Validation(scores, {"bleu": each[0].bleu_signature, "chrf": each[0].chrf_signature}, translations)
+            scores |= {f"bleu {source}-{target}": one["bleu"] for (source, target), one in found.items()}
+        return Validation(scores, {name: each[0][f"{name}_signature"] for name in ("bleu", "chrf")}, translations)
 
     return validate

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.config import EOS, TrainConfig, require
-from dragoman.text.batches import Batch, IdPairs, Sentence, collate, pack, padded_lengths, plan_epoch
+from dragoman.text.batches import Batch, IdPairs, Sentence, pack, padded_lengths, plan_epoch
 from dragoman.text.dataset import TokenStore
 from dragoman.text.subwords import SubwordModel, Vocabulary
 from dragoman.training.distributed import Processes
@@ -37,7 +37,7 @@ class DataLoader:
     def settle_accumulation(self, progress: Progress) -> None:
         """Fix how many batches make a step, a multiple of the number of processes, when a run starts."""
         size = self._processes.size
-        progress.accumulate = max(progress.accumulate, 0) or math.ceil(self._config.optimizer.accumulate / size) * size
+        progress.accumulate = progress.accumulate or math.ceil(self._config.optimizer.accumulate / size) * size
 
     def steps(self, progress: Progress) -> Iterator[StepBatches]:
         """Yield the steps from the current position of the run until a limit is reached; advances the position."""
@@ -83,12 +83,11 @@ class DataLoader:
         return StepBatches([(seeds[n], batches[n]) for n in own], num_tokens, filler, pairs)
 
     def _collate(self, indices: NDArray[np.int64], seed: int = 0) -> Batch:
-        store, limit = self._store, self._config.model.max_length
-        if self._vocabulary is None:
-            return collate(store, indices, limit)
-        sources, targets = zip(*(store[i] for i in indices), strict=True)
-        sampled = self._with_dropout(self._vocabulary.source, sources, seed)
-        return pack(sampled, self._with_dropout(self._vocabulary.target, targets, seed + 1), limit)
+        sources, targets = zip(*(self._store[i] for i in indices), strict=True)
+        if self._vocabulary:
+            sources = self._with_dropout(self._vocabulary.source, sources, seed)
+            targets = self._with_dropout(self._vocabulary.target, targets, seed + 1)
+        return pack(sources, targets, self._config.model.max_length)
 
     def _with_dropout(self, model: SubwordModel, sentences: Sequence[NDArray[np.integer]], seed: int) -> list[Sentence]:
         """The same text in other subwords; a sentence that would get too long stays as it was."""

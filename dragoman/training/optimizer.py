@@ -32,7 +32,7 @@ def learning_rate(config: OptimizerConfig, d_model: int, step: int, progress: fl
 
 
 def build_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """Adam with the paper's decay rates; fused into one pass over the parameters where the device can."""
+    """Adam with decoupled weight decay, if any (AdamW); fused into one pass over the parameters where possible."""
     parameters = list(model.parameters())
     return torch.optim.AdamW(
         parameters,

@@ -172,7 +172,7 @@ def resume_progress(state: dict[str, Any], config: TrainConfig, identity: object
         cure = "choose another --out, resume with these settings by --accept-changes, or start again with --restart"
         raise DragomanError(f"{config.out}: contains a run with other settings ({'; '.join(changes)}); {cure}")
     names = {change.split(" was ")[0] for change in changes}
-    of_batches = {_NEW_TEXT, "seed", "optimizer.batch_tokens"} & names
+    of_batches = {_NEW_TEXT, "seed", "weights", "temperature", "optimizer.batch_tokens"} & names
     if of_batches or any(name.startswith(("text.", "clean.")) for name in names):
         progress.start_next_epoch()
     if "optimizer.accumulate" in names:

@@ -33,7 +33,7 @@ class StepBatches:
     batches: list[tuple[int, Batch]]  # each with its random seed; empty if there are more processes than batches
     num_tokens: int  # target tokens of the whole step, over all processes
     filler: Batch | None = None  # with which a process without batches takes part in the exchange of gradients
-    pairs: list[int] = field(default_factory=list)  # of each text in the whole step, if there are several
+    pairs: list[int] = field(default_factory=list)  # how many of each text in the whole step, if there are several
 
 
 class Stepper:

@@ -12,6 +12,7 @@ import torch
 from dragoman.model.transformer import Transformer
 from dragoman.runtime.console import shorten
 from dragoman.text.batches import collate, plan_in_order
+from dragoman.text.planting import mask_pair
 from dragoman.text.preprocess import PreparedText
 from dragoman.training.diagnostics import Observation, diagnose, examine_translations, unigram_loss
 from dragoman.training.distributed import Processes
@@ -44,7 +45,10 @@ class Validator:
     ) -> None:
         self._store, self._batch_tokens, self._bf16 = text.valid, batch_tokens, bf16
         self._pairs = list(chain.from_iterable(text.valid_pairs.values()))
-        self._reference_ids = text.vocabulary.target.encode([reference for _, reference in self._pairs])
+        as_written = map(mask_pair, self._pairs) if text.vocabulary.has_symbols else self._pairs
+        self._reference_ids = text.vocabulary.target.encode([reference for _, reference in as_written])
+        targets = np.concatenate([text.valid[i][1] for i in range(len(text.valid))])
+        self._unigram_loss = unigram_loss(np.bincount(targets))
         self._validate, self._processes = validate, processes
         self.observations: list[Observation] = []
 
@@ -63,13 +67,12 @@ class Validator:
         texts, ids = zip(*measured.translations, strict=True)
         norm = statistics.median(progress.norms) if progress.norms else math.nan
         health = examine_translations(sources, references, texts, self._reference_ids, ids, measured.accuracy, norm)
-        targets = np.concatenate([self._store[i][1] for i in range(len(self._store))])
         self.observations.append(
             Observation(
                 step=progress.step,
                 train_loss=statistics.fmean(progress.losses) if progress.losses else math.nan,
                 valid_loss=measured.scores["loss"],
-                unigram_loss=unigram_loss(np.bincount(targets)),
+                unigram_loss=self._unigram_loss,
                 health=health,
                 skipped=progress.skipped_since,
             )

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from dragoman.checkpoint import ModelFolder
 from dragoman.cli.main import main
@@ -84,7 +83,7 @@ def test_what_fine_tuning_makes_worse_is_left_as_it_was(
     assert same(kept(tmp_path / "one"), kept(parent))
 
 
-def test_a_fine_tuning_goes_on_though_its_parent_has_learned_something_else_since(
+def test_a_fine_tuning_goes_on_without_its_parent(
     parent: Path, other_text: Path, tmp_path: Path, run: Callable[..., Ended]
 ) -> None:
     copy = Path(shutil.copytree(parent, tmp_path / "copy"))
@@ -92,10 +91,7 @@ def test_a_fine_tuning_goes_on_though_its_parent_has_learned_something_else_sinc
     assert run(other_text, tmp_path / "one", *more, "--max-steps", 2, shape=NO_SHAPE).code == 0
     origin = facts_of(tmp_path / "one")["fine_tuned_from"]
     assert run(other_text, tmp_path / "two", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
-    folder = ModelFolder.load(copy)
-    with torch.no_grad():
-        folder.model.softmax.weight.mul_(2)
-    folder.with_facts({"longest_training_side": 1, "steps": 77}).save(copy)
+    (copy / "model.safetensors").unlink()
     assert run(other_text, tmp_path / "one", *more, "--max-steps", 4, shape=NO_SHAPE).code == 0
     assert same(last_weights(tmp_path / "one"), last_weights(tmp_path / "two"))
     for fact in ("fine_tuned_from", "longest_training_side"):

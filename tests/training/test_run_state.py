@@ -214,6 +214,7 @@ def test_how_much_is_done_is_a_share_of_the_limit(progress: Progress, limit: dic
     [
         ({"max_steps": 9, "save_minutes": 1.0}, False, False),
         ({"seed": 7}, True, False),
+        ({"temperature": 5.0}, True, False),
         ({"optimizer": OptimizerConfig(batch_tokens=999)}, True, False),
         ({"optimizer": OptimizerConfig(label_smoothing=0.0)}, False, False),
         ({"text": TextConfig(max_length=33)}, True, False),

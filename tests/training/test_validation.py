@@ -1,6 +1,7 @@
 """What a run learns about itself: numbers that padding, batches and processes don't change."""
 
 from collections import Counter
+from pathlib import Path
 from typing import cast
 from unittest.mock import Mock
 
@@ -10,14 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F
 
-from dragoman.config import BOS, EOS
+from dragoman.config import BOS, EOS, TextConfig
 from dragoman.model.transformer import Transformer
 from dragoman.text.dataset import TokenStore
-from dragoman.text.preprocess import PreparedText
+from dragoman.text.planting import mask_pair
+from dragoman.text.preprocess import PreparedText, prepare_text
 from dragoman.training.distributed import Processes
+from dragoman.training.run_state import Progress
 from dragoman.training.validation import Validation, Validator
+from tests.text.small_texts import keep_all
 
-from .small_runs import VOCABULARY, small_model
+from .small_runs import VOCABULARY, configure, small_model
 
 SCORED = Validation({"bleu": 12.5, "chrf": 40.0}, {"bleu": "signature"}, [])
 
@@ -83,3 +87,15 @@ def test_loss_and_accuracy_are_those_of_each_sentence_by_itself(budget: int) -> 
     measured = validator.measure(model, piece_tokens=budget)
     assert measured.scores["loss"] == pytest.approx(loss, rel=1e-5)
     assert measured.accuracy == pytest.approx(accuracy, abs=1e-12)
+
+
+def test_references_are_measured_as_the_model_writes_them_with_symbols_for_placeholders(tmp_path: Path) -> None:
+    lines = [f"<b>{word}</b> {{{word}}} sees https://a.b/{word}" for word in ("dog", "cat", "cow", "hen", "pig")]
+    for name in ("train.en", "train.xx", "valid.en", "valid.xx"):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    text = prepare_text(configure(tmp_path, text=TextConfig(vocab_size=300, placeholders=0.1)), keep_all)
+    written = text.vocabulary.target.encode([mask_pair(pair)[1] for pair in text.valid_pairs["en", "xx"]])
+    validator = Validator(text, 100, False, lambda model, bf16: SCORED, Processes())
+    perfect = Validation({"loss": 1.0}, {}, list(zip(lines, written, strict=True)))
+    validator.examine(perfect, Progress(), 0, Mock())
+    assert validator.observations[0].health.length_ratio == 1.0
