@@ -146,7 +146,7 @@ def engines(loaded: ModelFolder, sample: Sample) -> dict[str, Any]:
         texts = [[t.text for t in one.translate(sample.sources, SearchConfig())]
                  for one in (Translator(loaded), Translator.load(folder))]  # fmt: skip
     assert sample.references is not None
-    scores = [round(evaluate(found, sample.references, loaded.direction.target).bleu, 2) for found in texts]
+    scores = [round(evaluate(found, sample.references, loaded.direction.target)["bleu"], 2) for found in texts]
     same = sum(a == b for a, b in zip(*texts, strict=True))
     return {"equal lines": f"{same} of {len(sample.sources)}", "BLEU": scores}
 

@@ -100,7 +100,7 @@ def main() -> None:
     for name, result in results.items():
         found = result.pop("texts")
         result["identical"] = sum(here == there for here, there in zip(ours, found, strict=True))
-        result["bleu"] = round(evaluate(found, references, language).bleu, 2)
+        result["bleu"] = round(evaluate(found, references, language)["bleu"], 2)
         print(f"{name}: {result}", flush=True)
     known = {
         "model": fingerprint(arguments.model / WEIGHTS_FILE),
@@ -108,7 +108,7 @@ def main() -> None:
         "package": web.PACKAGE,
     }
     known |= {"text": Path(arguments.text).name, "sentences": len(references)}
-    known["bleu"] = round(evaluate(ours, references, language).bleu, 2)
+    known["bleu"] = round(evaluate(ours, references, language)["bleu"], 2)
     print(f"dragoman, float32: BLEU {known['bleu']}")
     RESULT.write_text(json.dumps({"hardware": describe_hardware(), **known, "results": results}, indent=1) + "\n")
 

@@ -243,7 +243,7 @@ class QualityContest:
             known = {key: standing[key] for key in ("seconds", "tokens", "slowest")}
             record.put({"finished": True, "versions": contest.facts[name]["versions"]} | known)
         found = evaluate(answer["lines"], references, LANGUAGES[1])
-        record.put({"asked": self._asked(), "score": {"bleu": found.bleu, "bleu_signature": found.bleu_signature}})
+        record.put({"asked": self._asked(), "score": {name: found[name] for name in ("bleu", "bleu_signature")}})
 
     def _first_request(self, config: TrainConfig, folder: Path) -> Message:
         words = len(self.text.vocabulary.source)

@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from sacrebleu.metrics import BLEU, CHRF
@@ -25,16 +24,6 @@ _SPACED_MARK = re.compile(r"\S [.,](?: |$)")  # not the other marks: French puts
 _BOOTSTRAP_SAMPLES = 1000
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Corpus scores, 0 to 100, each with its signature."""
-
-    bleu: float
-    bleu_signature: str
-    chrf: float
-    chrf_signature: str
-
-
 def bleu_tokenizer(language: str) -> str:
     """sacreBLEU's tokeniser for a target language code: 13a, or one for Chinese, Japanese or Korean.
 
@@ -46,10 +35,10 @@ def bleu_tokenizer(language: str) -> str:
     return name if module is None or importlib.util.find_spec(module) else "char"
 
 
-def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Scores:
-    """BLEU and chrF2 of raw text, with one reference for each hypothesis; the target language chooses the tokeniser."""
+def evaluate(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, Any]:
+    """Like all_scores, but only BLEU and chrF2: all that is needed while a model trains."""
     metrics = {"bleu": BLEU(tokenize=bleu_tokenizer(language), force=True), "chrf": CHRF()}
-    return Scores(**_corpus_scores(metrics, hypotheses, references))
+    return _corpus_scores(metrics, hypotheses, references)
 
 
 def all_scores(

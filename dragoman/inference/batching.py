@@ -46,6 +46,6 @@ def in_batches(
             halves = ((whole[len(whole) // 2 :], whole[: len(whole) // 2]) for whole in (*waiting, batch))
             waiting = [half for pair in halves for half in pair if half]
         else:
-            cure = "shorten it, or take a smaller --beam (a smaller --batch-tokens has been tried)"
+            cure = "shorten it, or take a smaller beam"
             raise DragomanError(f"out of memory on a line of {lengths[batch[0]]:,} subwords: {cure}")
     return [results[place] for place in range(len(lengths))]

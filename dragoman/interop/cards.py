@@ -1,7 +1,6 @@
 """Model cards of exported folders, from `templates/`: what they are, a program that runs them, and the proof."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity
 from dragoman.interop.web import PACKAGE
-from dragoman.text.languages import has_spaces, target_tag
+from dragoman.text.languages import base_code, has_spaces, target_tag
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("dragoman.interop"),
@@ -50,7 +49,7 @@ def card(
         tag=target_tag(targets[-1]) if len(targets) > 1 else "",
         max_length=loaded.model.config.max_length,
         longest=loaded.direction.facts.get(LONGEST_FACT),
-        language=re.split("[-_,]", loaded.direction.source)[0],
+        language=base_code(loaded.direction.source.split(",")[0]),
         joiner=" " if has_spaces(targets[-1]) else "",
         quantization=quantization,
         parity=parity,

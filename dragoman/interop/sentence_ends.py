@@ -6,7 +6,6 @@ MiniSBD (https://github.com/LibreTranslate/MiniSBD) gives the graph the characte
 
 import itertools
 import json
-import re
 import string
 import sys
 import unicodedata
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from dragoman.inference.segmentation import split_sentences
 from dragoman.interop.onnx import to_onnx
 from dragoman.runtime.optional_imports import import_optional
+from dragoman.text.languages import base_code
 
 _OTHER, _SPACE, _SMALL, _CAPITAL, _STOP, _END, _END_AT_ONCE, _CLOSING, _GUILLEMET = range(9)
 _MARKS = {_SPACE: " ", _STOP: ".", _END: "!?…؟۔", _END_AT_ONCE: "。！？｡।॥"}
@@ -100,7 +100,7 @@ def build_splitter(language: str, words: Iterable[str]) -> bytes:
     numbers = {name: number for number, name in enumerate(names)}
     known = known_abbreviations(language, words)
     abbreviations = [[numbers[letter] for letter in word] for word in known if {*word} <= {*kinds}]
-    has_ordinals = re.split("[-_]", language)[0] in _WITH_ORDINALS
+    has_ordinals = base_code(language) in _WITH_ORDINALS
     program = to_onnx(
         SentenceEnds([_OTHER, _OTHER, *kinds.values()], abbreviations, has_ordinals),
         (torch.ones(2, 9, dtype=torch.long), torch.zeros(2, 9, 1)),

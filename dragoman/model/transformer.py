@@ -57,12 +57,7 @@ class Transformer(nn.Module):
         return self.decoder.start_cache(memory)
 
     def decode(
-        self,
-        target: Tensor,
-        memory: Tensor,
-        source_mask: Tensor | None,
-        cache: list[LayerCache] | None = None,
-        maps: AttentionMaps | None = None,
+        self, target: Tensor, memory: Tensor, source_mask: Tensor | None, cache: list[LayerCache] | None = None
     ) -> Tensor:
         """Logits (B, T, V) of the token that follows each target position; for training and cached decoding.
 
@@ -71,9 +66,8 @@ class Transformer(nn.Module):
             memory: what encode returned, (B, S, D).
             source_mask: as for encode.
             cache: from start_cache; target then contains only the positions that are not in it yet.
-            maps: where to put the attention weights.
         """
-        return self.softmax(self._decode_states(target, memory, source_mask, cache, maps))  # type: ignore[no-any-return]
+        return self.softmax(self._decode_states(target, memory, source_mask, cache, None))  # type: ignore[no-any-return]
 
     def forward(self, source: Tensor, target_input: Tensor, maps: AttentionMaps | None = None) -> Tensor:
         """Teacher forcing: the logits (B, T, V) after every prefix of the target, in one pass.

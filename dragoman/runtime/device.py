@@ -4,11 +4,10 @@ import platform
 import re
 import time
 from pathlib import Path
-from typing import Literal
 
 import torch
 
-from dragoman.config import DragomanError, require
+from dragoman.config import DragomanError, Precision, require
 
 _AMPERE = 8  # NVIDIA's first generation that multiplies in bf16; those before it emulate that slowly
 _TIMED_PRODUCTS, _TIMED_SECONDS = 7, 0.2  # timing ends with whichever comes first
@@ -16,7 +15,7 @@ _TIMED_PRODUCTS, _TIMED_SECONDS = 7, 0.2  # timing ends with whichever comes fir
 
 def choose_device(name: str) -> torch.device:
     """The device of this name; auto takes CUDA, then Apple's MPS, then the CPU."""
-    known = re.fullmatch(r"auto|cpu(:0)?|cuda(:\d+)?|mps(:0)?", name)
+    known = re.fullmatch(r"auto|cpu|cuda(:\d+)?|mps(:0)?", name)
     require(known is not None, f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
     if name == "auto":
         if torch.cuda.is_available():
@@ -31,7 +30,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def use_bf16(precision: Literal["auto", "fp32", "bf16"], device: torch.device | str, before: object = None) -> bool:
+def use_bf16(precision: Precision, device: torch.device | str, before: object = None) -> bool:
     """Whether to compute matrix products in bf16; auto asks the hardware.
 
     before is what describe_precision returned when the run began. On the same kind of device auto keeps to it, because

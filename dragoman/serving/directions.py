@@ -39,8 +39,6 @@ class Directions:
         self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
         known = {base_code(code): code for code in self.sources}
         self._known = {code: known[code] for code in self._identifier.labels if code in known}
-        if self._known:
-            self._identifier.set_languages(list(self._known))
         self.languages = [
             {
                 "code": code,
@@ -60,9 +58,10 @@ class Directions:
     def detect(self, text: str) -> list[dict[str, Any]]:
         """The source languages that a text may be in, likeliest first, with a confidence in percent.
 
-        Only languages that py3langid knows are told apart. A server without any of them names its first language.
+        The other languages that py3langid knows share what is left. If it knows none of these, the first one is named.
         """
         if not self._known or not text.strip():
             return [{"confidence": 0.0, "language": self.sources[0]}]
-        ranked = [(self._known[code], 100 * float(chance)) for code, chance in self._identifier.rank(text[:_TELLING])]
-        return [{"confidence": round(chance, 1), "language": code} for code, chance in ranked if chance >= 1]
+        ranked = [(code, 100 * float(p)) for code, p in self._identifier.rank(text[:_TELLING]) if code in self._known]
+        likely = [(code, p) for code, p in ranked if p >= 1] or ranked[:1]
+        return [{"confidence": round(p, 1), "language": self._known[code]} for code, p in likely]

@@ -34,11 +34,12 @@ HYPOTHESES = [
 def test_the_scores_are_those_of_sacrebleu_called_directly() -> None:
     scores = evaluate(HYPOTHESES, REFERENCES, "en")
     bleu, chrf = BLEU(), CHRF()
-    assert scores.bleu == bleu.corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.chrf == chrf.corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert (scores.bleu_signature, scores.chrf_signature) == (str(bleu.get_signature()), str(chrf.get_signature()))
-    assert 0 < scores.bleu < 100
-    assert 0 < scores.chrf < 100
+    assert scores["bleu"] == bleu.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert scores["chrf"] == chrf.corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert scores["bleu_signature"] == str(bleu.get_signature())
+    assert scores["chrf_signature"] == str(chrf.get_signature())
+    assert 0 < scores["bleu"] < 100
+    assert 0 < scores["chrf"] < 100
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ def test_japanese_and_korean_are_cut_into_words_where_that_is_installed(
     pytest.importorskip(module)
     assert bleu_tokenizer(language) == tokenizer
     scores = evaluate([sentence], [sentence], language)
-    assert f"tok:{tokenizer}" in scores.bleu_signature
-    assert scores.chrf == pytest.approx(100)
+    assert f"tok:{tokenizer}" in scores["bleu_signature"]
+    assert scores["chrf"] == pytest.approx(100)
 
 
 @pytest.mark.parametrize(("language", "module", "tokenizer", "sentence"), CJK)
@@ -77,8 +78,8 @@ def test_japanese_and_korean_are_compared_by_characters_where_it_is_not(
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     scores = evaluate([sentence], [sentence], language)
-    assert "tok:char" in scores.bleu_signature
-    assert scores.bleu == pytest.approx(100)
+    assert "tok:char" in scores["bleu_signature"]
+    assert scores["bleu"] == pytest.approx(100)
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], []), (["a"], ["b", "c"]), ([], ["a"])])
@@ -93,8 +94,7 @@ def test_each_translation_needs_one_reference(hypotheses: list[str], references:
 
 def test_all_scores_are_those_of_validation_and_chrf_with_words() -> None:
     found, known = all_scores(HYPOTHESES, REFERENCES, "en"), evaluate(HYPOTHESES, REFERENCES, "en")
-    assert (found["bleu"], found["bleu_signature"]) == (known.bleu, known.bleu_signature)
-    assert (found["chrf"], found["chrf_signature"]) == (known.chrf, known.chrf_signature)
+    assert known.items() <= found.items()
     plus = CHRF(word_order=2)
     assert found["chrfpp"] == plus.corpus_score(HYPOTHESES, [REFERENCES]).score
     assert "nw:2" in str(found["chrfpp_signature"])
