@@ -65,7 +65,8 @@ class Issue:
     @property
     def advice(self) -> str:
         """One or two sentences about what to do."""
-        option = f", or train with --clean.{CLEANING[self.flag][0]}" if self.flag in CLEANING else ""
+        setting = CLEANING[self.flag][0] if self.flag in CLEANING and self.flag != Flag.OVERLAP else ""
+        option = f", or train with --clean.{setting}" if setting else ""
         return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option.replace('_', '-')}."
 
 
