@@ -38,14 +38,13 @@ def augment(config: AugmentConfig) -> int:
     source, target = (original, other) if config.forward else (other, original)
     card, rows = Path(f"{config.out}.json"), Path(f"{config.out}.all.tsv")
     files = [Path(f"{config.out}.{language}") for language in (source, target)]
-    made_from, before = describe(config, config.text), read_card(card)
+    made_from = describe(config, config.text)
+    before = read_card(card, made_from)
     chosen_by = {name: getattr(config, name) for name in ("forward", "noise", "tag", "keep")}
     chosen_by["scorer"] = model_key(Path(config.scorer)) if config.scorer else ""
     make_folder(card.parent)
     names = [path.name for path in (card, rows, *files)]
     refuse_to_overwrite(card.parent, names if before else (), names)
-    if before.get("made_from", made_from) != made_from:
-        raise DragomanError(f"{card}: of another text, model or settings; choose another --out")
     if before.get("chosen_by") == chosen_by and all(file.exists() for file in files):
         say(f"{files[0]}, {files[1]}: already made of this text")
         return 0

@@ -80,11 +80,10 @@ def _write_shards(translator: Translator, config: TranslateConfig) -> None:
     made_from = describe(config, [config.file, *[one for one in (config.glossary, config.prefix) if one]])
     made_from |= {name: getattr(config, name) for name in ("format", "alignments", "alignment_layer", "shard_lines")}
     make_folder(card.parent)
-    if read_card(card).get("made_from", made_from) != made_from:
-        raise DragomanError(f"{card}: of another text, model or settings; choose another --out")
+    before = read_card(card, made_from)
     there = [path.name for path in card.parent.iterdir() if re.fullmatch(re.escape(card.stem) + r"\.\d+", path.name)]
     names = [card.name, *there]
-    refuse_to_overwrite(card.parent, names if read_card(card) else (), names)
+    refuse_to_overwrite(card.parent, names if before else (), names)
     write_json(card, {"made_from": made_from})
     shard, done = next(shards), 0
     while shard.exists():
@@ -105,9 +104,11 @@ def describe(config: TranslateConfig | AugmentConfig, texts: Sequence[str]) -> d
     return {"models": models, "texts": {text: checksum(Path(text)) for text in texts}, **search, **own}
 
 
-def read_card(path: Path) -> dict[str, Any]:
-    """What an earlier call wrote about its results, if it was one."""
+def read_card(path: Path, made_from: dict[str, Any]) -> dict[str, Any]:
+    """What an earlier call wrote about its results, if it was one; refuses results of something else."""
     found = read_json(path)
+    if found.get("made_from", made_from) != made_from:
+        raise DragomanError(f"{path}: of another text, model or settings; choose another --out")
     return found if "made_from" in found else {}
 
 
