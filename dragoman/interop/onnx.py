@@ -107,11 +107,11 @@ def _graphs(model: Transformer) -> tuple[torch.onnx.ONNXProgram, torch.onnx.ONNX
     by_source, by_step = {0: sentences, 1: length}, {0: sentences, 2: steps}
     source = torch.full((2, 3), 5)
     mask, encoder, decoder = torch.ones_like(source), EncoderGraph(model), DecoderGraph(model)
-    first = to_onnx(encoder, (source, mask), ENCODER_INPUTS, ("last_hidden_state",), (by_source, by_source))
+    first = _trace(encoder, (source, mask), ENCODER_INPUTS, ("last_hidden_state",), (by_source, by_source))
     heads, width, layers = model.config.num_heads, model.config.d_model, len(model.decoder.layers)
     past = tuple(torch.zeros(2, heads, 2, width // heads) for _ in range(2 * layers))
     cached = [f"{layer}.decoder.{side}" for layer in range(layers) for side in ("key", "value")]
-    return first, to_onnx(
+    return first, _trace(
         decoder,
         (mask, source[:, :1], encoder(source, mask), *past),
         (*DECODER_INPUTS, *(f"past_key_values.{name}" for name in cached)),
@@ -120,12 +120,8 @@ def _graphs(model: Transformer) -> tuple[torch.onnx.ONNXProgram, torch.onnx.ONNX
     )
 
 
-def to_onnx(
-    graph: nn.Module,
-    inputs: tuple[Tensor, ...],
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    shapes: Sequence[Any],
+def _trace(
+    graph: nn.Module, inputs: tuple[Tensor, ...], names: Sequence[str], outputs: Sequence[str], shapes: tuple[Any, ...]
 ) -> torch.onnx.ONNXProgram:
     """Trace a module on inputs, whose dynamic shapes are given as torch.export takes them."""
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it mentions libraries that are not needed here
@@ -134,9 +130,9 @@ def to_onnx(
         program = torch.onnx.export(
             graph,
             inputs,
-            input_names=input_names,
-            output_names=output_names,
-            dynamic_shapes=tuple(shapes),
+            input_names=names,
+            output_names=outputs,
+            dynamic_shapes=shapes,
             opset_version=_OPSET,
             dynamo=True,
             verbose=False,

@@ -1,7 +1,8 @@
 """A sentence splitter for Argos packages, as a graph for MiniSBD: rules, so that every language has one, offline.
 
-MiniSBD (https://github.com/LibreTranslate/MiniSBD) gives the graph the characters of a paragraph as numbers, and takes
-2 at the last character of each sentence. The abbreviations are those that sentencex knows among short words.
+MiniSBD (https://github.com/LibreTranslate/MiniSBD) gives the graph the characters of paragraphs as numbers (B, L), with
+1 at digits (B, L, 1), and takes scores (B, L, 3): a sentence ends where that of 2 is the greatest. The abbreviations
+are those that sentencex knows among short words.
 """
 
 import itertools
@@ -10,74 +11,82 @@ import string
 import sys
 import unicodedata
 from collections.abc import Iterable
+from functools import partialmethod
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+import numpy as np
 
 from dragoman.inference.segmentation import split_sentences
-from dragoman.interop.onnx import to_onnx
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.text.languages import base_code
 
 _OTHER, _SPACE, _SMALL, _CAPITAL, _STOP, _END, _END_AT_ONCE, _CLOSING, _GUILLEMET = range(9)
 _MARKS = {_SPACE: " ", _STOP: ".", _END: "!?…؟۔", _END_AT_ONCE: "。！？｡।॥"}
 _MARKS |= {_CLOSING: "\"'“”‘’)]}」』）】》〉", _GUILLEMET: "»›"}
+_FLOAT, _INT, _BOOL = 1, 7, 9  # types of ONNX
 _WITH_ORDINALS = ("cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "nn", "no", "sk", "sl", "sr", "tr")
-_LONGEST = 5
-"""Letters of the longest abbreviation."""
+_LONGEST = 5  # letters of the longest abbreviation
 
 
-class SentenceEnds(nn.Module):
-    """Numbers of characters (B, L) to scores (B, L, 3), of which the greatest is that of 2 where a sentence ends."""
+class _Value:
+    """A value of an ONNX graph; what is computed from it, also with integers, becomes a node of the graph."""
 
-    kinds: Tensor
+    def __init__(self, name: str, nodes: list[Any]) -> None:
+        self.name, self._nodes = name, nodes
 
-    def __init__(self, kinds: list[int], abbreviations: Iterable[list[int]], has_ordinals: bool) -> None:
-        """Take the kind of each character, abbreviations as numbers of characters, and whether "3." is an ordinal."""
-        super().__init__()
-        self.size, self.has_ordinals = len(kinds), has_ordinals
-        self.register_buffer("kinds", torch.tensor(kinds))
-        for length, some in itertools.groupby(sorted(abbreviations, key=len), key=len):
-            keys = [sum(unit * self.size**place for place, unit in enumerate(reversed(word))) for word in some]
-            self.register_buffer(f"keys_{length}", torch.tensor(keys))
+    def apply(self, operator: str, *others: Any, **attributes: Any) -> "_Value":
+        """What an operator of ONNX makes of this value and others."""
+        values = [other if isinstance(other, _Value) else self.constant(other) for other in others]
+        return self._add(operator, [self.name, *(value.name for value in values)], **attributes)
 
-    def forward(self, units: Tensor, features: Tensor) -> Tensor:
-        """features (B, L, 1) are 1 at digits."""
-        kind, digit = self.kinds[units], features[:, :, 0] > 0
-        letter = (kind == _SMALL) | (kind == _CAPITAL)
-        space, guillemet, closing = kind == _SPACE, kind == _GUILLEMET, kind >= _CLOSING
-        end, at_once = (kind == _STOP) | (kind == _END), kind == _END_AT_ONCE
-        follows = _after(space, 1) & ~_after((kind == _SMALL) | guillemet, 2)
-        ends_at_once = ~_after(closing | end | at_once, 1)
-        ended = end & ~self._abbreviated(units, kind, letter, digit)
-        for _ in range(2):  # quotes and brackets are closed; French has a space before "»"
-            ended = ended | (closing & _before(ended, 1)) | (guillemet & _before(space, 1) & _before(ended, 2))
-            at_once = at_once | (closing & _before(at_once, 1))
-        scores = ((ended & follows) | (at_once & ends_at_once)).float()
-        return torch.stack((1 - scores, torch.zeros_like(scores), scores), dim=-1)
+    def constant(self, value: Any) -> "_Value":
+        """Integers, in the graph of this value."""
+        tensor = import_optional("onnx", "argos").numpy_helper.from_array(np.array(value, dtype=np.int64))
+        return self._add("Constant", [], value=tensor)
 
-    def _abbreviated(self, units: Tensor, kind: Tensor, letter: Tensor, digit: Tensor) -> Tensor:
-        """Where a full stop belongs to an abbreviation, an initial, or an ordinal."""
-        found = _before(letter, 1) & ~_before(letter | (kind == _CLOSING), 2)
-        if self.has_ordinals:
-            found |= _before(digit, 1) & ~(_before(digit, 2) & _before(digit, 3))
-        key = torch.zeros_like(units)
-        for length in range(1, _LONGEST + 1):
-            key = key + _before(units, length) * self.size ** (length - 1)
-            if hasattr(self, f"keys_{length}"):
-                known = (key[:, :, None] == getattr(self, f"keys_{length}")).any(dim=-1)
-                found |= known & ~_before(letter, length + 1)
-        return found & (kind == _STOP)
+    def at(self, distance: int) -> "_Value":
+        """For each character, the value of the one at this distance; 0 beyond both ends."""
+        before, after = max(-distance, 0), max(distance, 0)
+        return self.apply("Pad", [0, before, 0, after]).apply("Slice", [after], [-before or sys.maxsize], [1])
+
+    def _add(self, operator: str, inputs: list[str], **attributes: Any) -> "_Value":
+        name = f"{operator}_{len(self._nodes)}"
+        self._nodes.append(import_optional("onnx", "argos").helper.make_node(operator, inputs, [name], **attributes))
+        return _Value(name, self._nodes)
+
+    __and__ = partialmethod(apply, "And")
+    __or__ = partialmethod(apply, "Or")
+    __invert__ = partialmethod(apply, "Not")
 
 
-def _before(values: Tensor, places: int) -> Tensor:
-    """Of each character, the value of the one so many places before it; 0 before the first."""
-    return F.pad(values, (places, 0))[:, :-places]
+def _scores(units: _Value, features: _Value, kinds: list[int], words: list[list[int]], has_ordinals: bool) -> _Value:
+    """The graph for characters of these kinds, these abbreviations, and a language where "3." may be an ordinal."""
+    kind, digit = units.constant(kinds).apply("Gather", units), features.apply("Squeeze", [2]).apply("Cast", to=_BOOL)
+    _, space, small, capital, stop, end, at_once, bracket, guillemet = (kind.apply("Equal", i) for i in range(9))
+    letter, closing, end = small | capital, bracket | guillemet, stop | end
+    follows = space.at(1) & ~(small | guillemet).at(2)
+    ends_at_once = ~(closing | end | at_once).at(1)
+    initial = letter.at(-1) & ~(letter | bracket).at(-2)
+    abbreviated = initial | _abbreviated(units, letter, words, len(kinds))
+    if has_ordinals:
+        abbreviated |= digit.at(-1) & ~(digit.at(-2) & digit.at(-3))
+    ended = end & ~(stop & abbreviated)
+    for _ in range(2):  # quotes and brackets are closed; French has a space before "»"
+        ended = ended | (closing & ended.at(-1)) | (guillemet & space.at(-1) & ended.at(-2))
+        at_once = at_once | (closing & at_once.at(-1))
+    ends: _Value = (ended & follows) | (at_once & ends_at_once)
+    return ends.apply("Where", 2, 0).apply("OneHot", 3, [0, 1]).apply("Cast", to=_FLOAT)
 
 
-def _after(values: Tensor, places: int) -> Tensor:
-    return F.pad(values, (0, places))[:, places:]
+def _abbreviated(units: _Value, letter: _Value, words: list[list[int]], base: int) -> _Value:
+    """Where the word before is one of these; words are compared as numbers in a base."""
+    keys = [sum(unit * base**place for place, unit in enumerate(reversed(word))) for word in words]
+    inside, key = letter.at(-1), units.at(-1)
+    for place in range(1, _LONGEST):
+        inside = inside & letter.at(-1 - place)
+        key = key.apply("Add", inside.apply("Where", units.at(-1 - place).apply("Mul", base**place), 0))
+    same = key.apply("Unsqueeze", [2]).apply("Equal", keys).apply("Cast", to=_INT).apply("ReduceMax", [2], keepdims=0)
+    return same.apply("Cast", to=_BOOL).apply("And", ~(inside & letter.at(-1 - _LONGEST)))
 
 
 def known_abbreviations(language: str, words: Iterable[str]) -> list[str]:
@@ -90,8 +99,7 @@ def known_abbreviations(language: str, words: Iterable[str]) -> list[str]:
 
 def build_splitter(language: str, words: Iterable[str]) -> bytes:
     """The ONNX file of a splitter for a language (a code); words are candidates for abbreviations."""
-    onnx = import_optional("onnx", "argos")
-    import_optional("onnxscript", "argos")  # which the export in PyTorch needs
+    helper = import_optional("onnx", "argos").helper
     kinds = {mark: kind for kind, marks in _MARKS.items() for mark in marks}
     for character in map(chr, range(sys.maxunicode + 1)):
         if (category := unicodedata.category(character)) in ("Ll", "Lu"):
@@ -101,15 +109,17 @@ def build_splitter(language: str, words: Iterable[str]) -> bytes:
     known = known_abbreviations(language, words)
     abbreviations = [[numbers[letter] for letter in word] for word in known if {*word} <= {*kinds}]
     has_ordinals = base_code(language) in _WITH_ORDINALS
-    program = to_onnx(
-        SentenceEnds([_OTHER, _OTHER, *kinds.values()], abbreviations, has_ordinals),
-        (torch.ones(2, 9, dtype=torch.long), torch.zeros(2, 9, 1)),
-        ("units", "features"),
-        ("scores",),
-        [{0: torch.export.Dim("paragraphs"), 1: torch.export.Dim("length")}] * 2,
+    nodes: list[Any] = []
+    units, features = _Value("units", nodes), _Value("features", nodes)
+    scores = _scores(units, features, [_OTHER, _OTHER, *kinds.values()], abbreviations, has_ordinals)
+    shape = ["paragraphs", "length"]
+    *inputs, output = (
+        helper.make_tensor_value_info(value.name, kind, [*shape, *rest])
+        for value, kind, rest in ((units, _INT, []), (features, _FLOAT, [1]), (scores, _FLOAT, [3]))
     )
+    graph = helper.make_graph(nodes, "sentence_ends", inputs, [output])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 18)])
     config = {"feat_funcs": ["numeric"], "max_seqlen": 1000, "batch_size": 8}
     vocabulary = {"lang": language, "_unit2id": numbers, "_id2unit": names}
-    graph = program.model_proto
-    onnx.helper.set_model_props(graph, {"config": json.dumps(config), "vocab": json.dumps(vocabulary)})
-    return bytes(graph.SerializeToString())
+    helper.set_model_props(model, {"config": json.dumps(config), "vocab": json.dumps(vocabulary)})
+    return bytes(model.SerializeToString())

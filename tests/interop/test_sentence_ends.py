@@ -7,7 +7,7 @@ import pytest
 from dragoman.interop.sentence_ends import build_splitter, known_abbreviations
 
 minisbd = pytest.importorskip("minisbd", reason="needs minisbd: pip install 'dragoman[dev]'")
-pytest.importorskip("onnxscript", reason="needs onnxscript: pip install 'dragoman[argos]'")
+pytest.importorskip("onnx", reason="needs onnx: pip install 'dragoman[argos]'")
 
 TEXTS = {
     "en": [
@@ -50,6 +50,14 @@ def test_sentences_are_found(splitter: tuple[str, Any]) -> None:
         assert detector.sentences("  ".join(long)) == long
     for sentences, between in IN_EVERY_SCRIPT:
         assert detector.sentences(between.join(sentences)) == sentences
+
+
+def test_after_an_abbreviation_and_no_other_word_the_sentence_goes_on(splitter: tuple[str, Any]) -> None:
+    language, detector = splitter
+    known = {*known_abbreviations(language, [])}
+    for word in sorted(known | {"x" * count + word for word in known for count in (1, 3)}):
+        sentences = [f"Aa {word}. Aa."] if word in known else [f"Aa {word}.", "Aa."]
+        assert detector.sentences(" ".join(sentences)) == sentences, word
 
 
 def test_abbreviations_are_those_of_the_language() -> None:
