@@ -45,8 +45,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform win32
-	$(BIN)/mypy --python-version 3.13
+	$(BIN)/mypy --platform win32 --python-version 3.13
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 # DATA: a folder with Multi30k's train, val and test_2016_flickr, .en and .de (github.com/multi30k/dataset, task 1, raw)
