@@ -2,9 +2,10 @@
 
     python learn/one_page.py
 
-Everything of the paper is here: attention, positions, layers, masks, label smoothing, the learning-rate schedule, and
-greedy decoding. It needs PyTorch alone, and one or two minutes on a laptop. Dragoman's own modules compute the same
-numbers from the same weights (a test compares them); they add what real texts need: subwords, bf16, a cache, beams.
+The whole model of the paper is here, and its training: attention, positions, layers, masks, label smoothing and the
+learning-rate schedule; then greedy decoding. It needs PyTorch alone, and one or two minutes on a laptop. Dragoman's own
+modules compute the same numbers from the same weights (a test compares them). They add what real texts need: subwords,
+beam search and averages of checkpoints, as in the paper, and also bf16 and a cache.
 
 Shapes: B batch, S source length, T target length, D d_model, H heads, K = D / H, V vocabulary.
 """
@@ -29,7 +30,7 @@ STEPS, WARMUP, BATCH, SMOOTHING = 2000, 400, 64, 0.1  # the paper: 100,000, 4,00
 def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Equation 1: softmax(Q Kᵀ / √d_k) V. Each query looks for keys that match it, and gets the mean of their values.
 
-    Without √d_k, the scores of long vectors would be so large that softmax would choose one key and have no gradient.
+    Without √d_k, scores of long vectors would be so large that one key gets almost all weight, with almost no gradient.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))  # (B, H, T, S)
     scores = scores.masked_fill(~mask, -torch.inf)  # what may not be seen gets the weight 0

@@ -103,8 +103,8 @@ def mask_blocks(figure: Figure) -> None:
 def masked_weights(figure: Figure) -> None:
     """What a mask does to the numbers
 
-    Scores of the future become −∞ before the softmax. exp(−∞) is 0, so they get no weight, and the rest of each row
-    adds up to 1.
+    Scores of the future become −∞ (in Dragoman: the lowest number) before the softmax. exp(−∞) is 0, so they get no
+    weight, and the rest of each row adds up to 1.
     """
     axes, length = figure.subplots(1, 3), len(SCORES)
     mask = causal_mask(length)

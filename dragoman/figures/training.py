@@ -33,7 +33,7 @@ def learning_rates(figure: Figure) -> None:
     """Learning rate
 
     The paper’s rate rises linearly during the warm-up, then falls with the inverse square root of the step. A wider
-    model takes smaller steps; a longer warm-up only cuts off the peak.
+    model takes smaller steps. With a longer warm-up, the rate rises more slowly, to a lower peak, and then falls alike.
     """
     left, right = figure.subplots(1, 2)
     for (d_model, warmup), look in zip(SETTINGS, style.SERIES, strict=True):

@@ -92,8 +92,8 @@ class Engine:
     ) -> list[list[Hypothesis]]:
         """The best hypotheses for each source (ids, each ending in EOS), best first; one batch.
 
-        With config.sampling one hypothesis for each is drawn, by seeds, one for each. more_rules are applied before the
-        ordinary ones. A model that computes NaN is a DragomanError.
+        With config.sampling, one hypothesis is drawn for each, by its seed. more_rules are applied before the ordinary
+        ones. A model that computes NaN is a DragomanError.
         """
         if config.sampling:
             config = replace(config, beam=1, n_best=1)

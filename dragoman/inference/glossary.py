@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from dragoman.config import require
 from dragoman.inference.alignment import Alignment
-from dragoman.text.languages import has_spaces
+from dragoman.text.languages import LETTER, has_spaces
 
 _ENDING, _TAIL = 2, 4  # last letters that a long term may lack, and letters that may follow, as words are inflected
 _LONG = 6
@@ -28,8 +28,8 @@ class Glossary:
         require(all(map(str.strip, (*terms, *terms.values()))), "a term or its translation is empty")
         plain = {term[:1].upper() + term[1:]: own for term, own in terms.items()} | dict(terms)
         self._terms = plain, {term.upper(): own for term, own in terms.items()}  # the latter for lines in capitals
-        longest_first = (map(re.escape, sorted(own, key=len, reverse=True)) for own in self._terms)
-        self._patterns = [re.compile(rf"(?<!\w)(?:{'|'.join(own) or '(?!)'})(?!\w)") for own in longest_first]
+        longest = (map(re.escape, sorted(own, key=len, reverse=True)) for own in self._terms)
+        self._patterns = [re.compile(rf"(?<!{LETTER})(?:{'|'.join(own) or '(?!)'})(?!{LETTER})") for own in longest]
 
     def missing(self, source: str, translation: str) -> list[tuple[range, str]]:
         """The terms of a source whose translation is missing, each as the places of its words, and the translation.
@@ -41,7 +41,8 @@ class Glossary:
             before = f"{source[: match.start()]}."  # ends in a word, also after a bracket
             term, first = self._terms[capitals][match[0]], len(before.split()) - 1
             stem = term[:-_ENDING] if len(term) >= _LONG else term
-            if not re.search(rf"(?<!\w){re.escape(stem)}\w{{0,{_TAIL}}}(?!\w)", translation, re.IGNORECASE):
+            inflected = rf"(?<!{LETTER}){re.escape(stem)}{LETTER}{{0,{_TAIL}}}(?!{LETTER})"
+            if not re.search(inflected, translation, re.IGNORECASE):
                 found.append((range(first, first + len(match[0].split())), term))
         return found
 

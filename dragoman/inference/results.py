@@ -58,18 +58,18 @@ class PairScore:
 
 
 def join_translations(
-    found: Sequence[tuple[Segment, list[Translation]]], spaced: bool, n_best: int, drawn: bool = False
+    found: Sequence[tuple[Segment, list[Translation]]], gap: str, n_best: int, drawn: bool = False
 ) -> Translation:
     """The translation of a line from what was found for each segment, best first, with the n best combinations.
 
-    Of what was drawn, the first translations of all segments belong together, then the second ones, and so on. In a
-    spaced language, what stands between translations is the space after the part of the source, at least one.
+    Of what was drawn, the first translations of all segments belong together, then the second ones, and so on. Between
+    translations stands the space after the part of the source, or else the gap; nothing if the gap is empty.
     """
     if len(found) == 1 and not found[0][0].source:
         best, *others = found[0][1]
         return replace(best, alternatives=others) if others else best
     segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
-    gaps = [(s.source[len(s.source.rstrip()) :] or " ") if spaced else "" for s in segments]
+    gaps = [gap and (s.source[len(s.source.rstrip()) :] or gap) for s in segments]
     scores = [[candidate.score for candidate in of_part] for of_part in candidates]
     joined = []
     for choice in [(i,) * len(found) for i in range(n_best)] if drawn else best_combinations(scores, n_best):

@@ -21,7 +21,7 @@ The remaining tokens are not normalised again: a hypothesis keeps the probabilit
 
 
 def forbid_specials(logits: Tensor, tokens: Tensor, sentences: Sequence[int]) -> Tensor:
-    """Never write what is no word."""
+    """Never write <pad>, <unk> or <s>."""
     logits[:, list(NEVER_WRITTEN)] = -float("inf")
     return logits
 
@@ -40,7 +40,7 @@ class MinLength:
 
 @dataclass(frozen=True)
 class Once:
-    """Write the first symbols, as many as each sentence needs, once each and no others.
+    """Write each placeholder of a sentence exactly once, and no other: the first symbols, as many as it needs.
 
     Where a translation would end without one, the symbol takes the place of the end, and its probability. The limits
     are in tokens, the end not counted.
@@ -107,9 +107,9 @@ class Begin:
 class Sample:
     """Draw the next token of each hypothesis at random and forbid all others; the beam is 1.
 
-    The tokens with the k greatest logits compete, or the fewest with so much probability (Holtzman et al., 2020), each
-    with a chance in proportion to its probability to the power of 1 / temperature. A sentence's draws come from a
-    generator of its own, on the CPU, so they do not depend on the other sentences.
+    The tokens with the top_k greatest logits compete, of these the fewest with a probability of top_p (Holtzman et al.,
+    2020), each with a chance in proportion to its probability to the power of 1 / temperature. The draws for a sentence
+    come from a generator of its own, on the CPU, so they do not depend on the other sentences.
     """
 
     config: SearchConfig

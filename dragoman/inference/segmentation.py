@@ -33,7 +33,8 @@ _CLAUSE_END = re.compile(
     rf"|[{_PAUSES_AT_ONCE}]+[{_CLOSING_AT_ONCE}]*\s*"
     r"|(?<!\s)\s+(?=[–—]\s)"
 )
-_LETTERS, _WORD, _INITIAL = re.compile(r"[^\W\d_]+"), re.compile(r"\w"), re.compile(r"(?:^|[^\w'’])[^\W\d_]\.\s*$")
+_LETTERS, _WORD = re.compile(r"[^\W\d_]+"), re.compile(r"\w")
+_NO_END = re.compile(r"(?:^|[\s.(\[«„“\"-])[^\W\d_]\.\s*$|(?:^|:)\s*\d+\.\s*$")  # an initial, or the number of an item
 _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
@@ -136,7 +137,8 @@ def _is_in_title_case(text: str) -> bool:
     words = [] if text.endswith(".") else _LETTERS.findall(text)
     longer = [word for word in words[1:] if len(word) > 4]
     starts = [word[0].isupper() for word in words]
-    return len(longer) > 1 and all(word[0].isupper() for word in longer) and 2 * sum(starts) > len(starts)
+    is_cased = all(word.lower() != word.upper() for word in words)  # no Chinese or Arabic with names in it
+    return is_cased and len(longer) > 1 and all(word[0].isupper() for word in longer) and 2 * sum(starts) > len(starts)
 
 
 def split_sentences(text: str, language: str) -> list[str]:
@@ -146,7 +148,7 @@ def split_sentences(text: str, language: str) -> list[str]:
     """
     sentences: list[str] = []
     for piece in sentencex.segment(base_code(language), text):
-        is_whole = sentences and _WORD.search(sentences[-1]) and not _INITIAL.search(sentences[-1])  # "M. Martin"
+        is_whole = sentences and _WORD.search(sentences[-1]) and not _NO_END.search(sentences[-1])  # "M. Martin"
         if is_whole and _WORD.search(piece):
             sentences.append(piece)
         else:

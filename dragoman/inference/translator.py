@@ -32,7 +32,7 @@ from dragoman.inference.glossary import Glossary
 from dragoman.inference.hypotheses import Hypothesis, length_limits
 from dragoman.inference.results import PairScore, Part, Translation, join_translations
 from dragoman.inference.segmentation import LineEncoder, Segment
-from dragoman.text.languages import has_spaces, target_tag
+from dragoman.text.languages import sentence_gap, target_tag
 from dragoman.text.placeholders import SYMBOLS, mask, mask_target
 from dragoman.text.subwords import Vocabulary
 
@@ -268,8 +268,8 @@ class Translator:
                     lost += [term for _, term in self._glossary.missing(source, text)]
             candidates = [Translation(t, one.log_prob, one.score, one.tokens, lost=lost) for one, t, lost in restored]
             of_lines[segment.line].append((segment, candidates))
-        spaced = has_spaces(self.direction.target)
-        return [join_translations(of_line, spaced, config.n_best, config.sampling > 0) for of_line in of_lines]
+        gap = sentence_gap(self.direction.target)
+        return [join_translations(of_line, gap, config.n_best, config.sampling > 0) for of_line in of_lines]
 
     def complete(self, line: str, beginning: str, config: SearchConfig | None = None) -> Translation:
         """The best translation of a line that starts with this text, which may end inside a word.

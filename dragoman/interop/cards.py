@@ -16,7 +16,7 @@ from dragoman.inference.translator import Translator
 from dragoman.interop.argos import Package
 from dragoman.interop.parity import Parity
 from dragoman.interop.web import PACKAGE
-from dragoman.text.languages import base_code, has_spaces, target_tag
+from dragoman.text.languages import base_code, sentence_gap, target_tag
 
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.PackageLoader("dragoman.interop"),
@@ -50,7 +50,7 @@ def card(
         max_length=loaded.model.config.max_length,
         longest=loaded.direction.facts.get(LONGEST_FACT),
         language=base_code(loaded.direction.source.split(",")[0]),
-        joiner=" " if has_spaces(targets[-1]) else "",
+        joiner=sentence_gap(targets[-1]),
         quantization=quantization,
         parity=parity,
         package=package,

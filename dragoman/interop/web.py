@@ -21,7 +21,7 @@ from dragoman.interop.tokenizer_json import tokenizer_json
 from dragoman.runtime.files import checksum
 from dragoman.runtime.optional_imports import import_optional
 from dragoman.serving import page
-from dragoman.text.languages import has_spaces
+from dragoman.text.languages import has_spaces, sentence_gap
 from dragoman.text.placeholders import PATTERN
 
 PACKAGE = "@huggingface/transformers@4.3.1"
@@ -143,7 +143,7 @@ def write_site(loaded: ModelFolder, folder: Path, assets: str, quantization: str
 
 
 def _language(code: str) -> dict[str, Any]:
-    return {"language": code, "locale": code.replace("_", "-"), "spaced": has_spaces(code)}
+    return {"language": code, "locale": code.replace("_", "-"), "spaced": has_spaces(code), "gap": sentence_gap(code)}
 
 
 def javascript_pattern() -> str:

@@ -37,7 +37,7 @@ class Directions:
         self.sources = sorted({source for source, _ in self.routes})
         self.codes = sorted({code for pair in self.routes for code in pair})
         self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-        known = {base_code(code): code for code in self.sources}
+        known = {base_code(code).replace("nb", "no"): code for code in self.sources}  # as py3langid calls it
         self._known = {code: known[code] for code in self._identifier.labels if code in known}
         self.languages = [
             {

@@ -12,9 +12,11 @@ _LONG_CODES = {
     "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es", "srp": "sr",
     "swe": "sv", "tur": "tr", "ukr": "uk", "urd": "ur", "vie": "vi", "zho": "zh",
     "bod": "bo", "bur": "my", "chi": "zh", "cmn": "zh", "dzo": "dz", "khm": "km", "lao": "lo", "mya": "my",
-    "tha": "th", "tib": "bo",
+    "tha": "th", "tib": "bo", "cn": "zh", "iw": "he", "jp": "ja", "kr": "ko",
 }  # fmt: skip
 
+LETTER = r"[\w\u0900-\u0963\u0966-\u0dff\u0e31-\u0e4e]"
+"""A letter or digit, or a vowel sign of Indic and Thai letters, which \\w lacks."""
 _WITHOUT_SPACES = re.compile("bo|dz|gan|hak|hsn|ja|km|lo|lzh|my|nan|th|wuu|yue|zh")
 
 
@@ -45,6 +47,11 @@ def base_code(code: str) -> str:
 def has_spaces(code: str) -> bool:
     """Whether a language, or each of a list, is written with spaces between words: "en", "zho_Hans", "en,ja"."""
     return all(not _WITHOUT_SPACES.fullmatch(base_code(one)) or "latn" in one.lower() for one in code.split(","))
+
+
+def sentence_gap(code: str) -> str:
+    """What stands between the sentences of a language. Thai and its neighbours have spaces there, and only there."""
+    return " " if has_spaces(code) or base_code(code) in ("bo", "dz", "km", "lo", "my", "th") else ""
 
 
 def english_name(code: str) -> str:

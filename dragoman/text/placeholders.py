@@ -10,8 +10,8 @@ from collections.abc import Sequence
 SYMBOLS = tuple(f"⟦{number}⟧" for number in range(1, 10))
 """Subwords that stand for the first, second, … placeholder of a sentence."""
 SYMBOL = re.compile("⟦[1-9]⟧")
-_UNSPACED = r"\u0e00-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef"
-"""Thai to Burmese, Khmer, Chinese, Japanese and Korean characters, which may follow a placeholder without a space."""
+_UNSPACED = r"\u0900-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef"
+"""Indic to Burmese, Khmer, Chinese, Japanese and Korean characters, which may follow a placeholder without a space."""
 _ONE = r"""
     \{\{[^{}]*\}\} | \$?\{[^{}\s]*\} | \$\(\w+\)  # {{ user.name }}, ${name}, {0}, $(NAME)
   | %(?:\(\w+\)|\d+\$)?[-+0\#]*\d*(?:\.\d+)?(?:hh?|ll?|z)?[diouxXeEfFgGcrs@](?!LETTER)  # %s, %(name)s, %1$.2f

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from dragoman.text.corpus import Pair
+from dragoman.text.languages import LETTER
 from dragoman.text.placeholders import SYMBOL, SYMBOLS, mask
 
 Spans = tuple[tuple[int, int], tuple[int, int]]
@@ -13,7 +14,7 @@ Spans = tuple[tuple[int, int], tuple[int, int]]
 _AT_A_WORD, _AT_THE_ENDS = ("@", "@{}@"), ("@", "@{}@", "@ {}", "{} @")  # @ is for a symbol, {} for the text
 _LEARNED_FROM = 16_384  # pairs, from which it is seen which words mean the same
 _LIKE = 0.3  # Dice's coefficient of words that mean the same, at least
-_WORD = re.compile(r"\w{4,}|\d+")
+_WORD = re.compile(rf"{LETTER}{{4,}}|\d+")
 
 
 def mask_pair(pair: Pair) -> Pair:

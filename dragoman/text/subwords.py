@@ -34,9 +34,10 @@ _LEARNING_THREADS = 16  # SentencePiece's default. Unigram models depend on it, 
 _MIN_LINES_FOR_THREADS = 256
 _WORDS_REMEMBERED = 100_000
 _TAG = re.compile(r"^>>[^<>\s]+<<")
-ALIKE = ("'’‘‛´`", '"“”„‟«»', "-–—‐‑‒―−")
+ALIKE = ("'’‘‛´`ʼ", '"“”„‟«»', "-–—‐‑‒―−", "كک", "يی")
 """Characters that can stand for each other."""
-_COMPATIBLE = ("<compat>", "<noBreak>", "<wide>", "<narrow>")  # not <super>: 10² is not 102
+_COMPATIBLE = ("<compat>", "<noBreak>", "<wide>", "<narrow>", "<isolated>", "<initial>", "<medial>", "<final>")
+# Not <super>: 10² is not 102.
 
 
 class SubwordModel:

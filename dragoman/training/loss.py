@@ -51,7 +51,7 @@ def measure(model: Transformer, source: Tensor, target_input: Tensor, target_out
 
 
 class TrainingObjective(nn.Module):
-    """The same loss, for a whole model: source and target in, sum of losses out.
+    """The label-smoothed cross-entropy of a whole model: source and target in, sum of losses out.
 
     Never holds more than a block of the N × V logits, which would be the largest tensor of a training step, and
     projects nothing where there is only padding.

@@ -1,7 +1,7 @@
 """One training step: the gradient of some batches, normalised by their target tokens, then Adam (section 5.3).
 
-A step gives the same result in one process or in several, and in whole batches or in pieces of them. Each batch seeds
-its own random numbers, so dropout does not depend on the other batches either; only pieces draw other ones.
+A step gives the same result in one process or in several. Each batch seeds its own random numbers, so its dropout does
+not depend on the other batches. Computing a batch in pieces changes nothing but the dropout.
 """
 
 import math

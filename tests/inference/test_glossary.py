@@ -39,6 +39,12 @@ def test_terms_are_whole_words_and_may_be_inflected_in_the_translation(
     assert Glossary(TERMS, "en", "de").missing(source, translation) == expected
 
 
+def test_vowel_signs_are_parts_of_words() -> None:
+    glossary = Glossary({"पान": "betel leaf", "राज": "secret"}, "hi", "en")
+    assert glossary.missing("राजा पानी पाता है।", "") == []
+    assert [term for _, term in glossary.missing("वह पान। राज", "")] == ["betel leaf", "secret"]
+
+
 @pytest.mark.parametrize(
     ("source", "target", "links", "expected"),
     [

@@ -31,14 +31,14 @@ def test_of_equal_combinations_the_first_candidates_come_first() -> None:
 def test_what_is_joined_is_the_best_of_all_parts_and_numbers_are_sums() -> None:
     first = Segment(0, [], "x "), [Translation("a", -2.0, -1.0, [5]), Translation("A", -6.0, -3.0, [6])]
     second = Segment(0, [], "y"), [Translation("", -1.0, -0.5, []), Translation("b", -2.0, -0.75, [7, 8])]
-    joined = join_translations([first, second], True, 3)
+    joined = join_translations([first, second], " ", 3)
     assert [t.text for t in joined.candidates] == ["a", "a b", "A"]
     assert [t.score for t in joined.candidates] == [-1.5, -1.75, -3.5]
     assert [t.log_prob for t in joined.candidates] == [-3.0, -4.0, -7.0]
     assert [t.subwords for t in joined.candidates] == [[5], [5, 7, 8], [6]]
     assert joined.alternatives[0].parts == [Part("x ", [5]), Part("y", [7, 8])]
-    assert join_translations([first, second], False, 3).alternatives[0].text == "ab"
-    assert join_translations([first, second], True, 1).alternatives == []
+    assert join_translations([first, second], "", 3).alternatives[0].text == "ab"
+    assert join_translations([first, second], " ", 1).alternatives == []
 
 
 def test_links_of_parts_are_shifted_to_the_whole_and_a_word_that_was_cut_is_one_again() -> None:

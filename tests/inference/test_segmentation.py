@@ -92,6 +92,10 @@ def test_every_piece_fits_in_long_lines_of_every_script(in_subwords, text: str) 
         ("hi", ["क्या हाल है?", "मैं ठीक हूँ।", "तुम कैसे हो?"]),
         ("ar", ["هل أنت هنا؟", "نعم، أنا هنا.", "شكرا."]),
         ("ru", ["Как дела?", "Хорошо.", "Я живу на ул. Ленина."]),
+        ("mr", ["ते घरी आहेत.", "आम्ही जातो."]),
+        ("ar", ["ذَهَبَ الوَلَد.", "جَاءَ."]),
+        ("en", ["Cannot open file %s.", "Do this: 1. Open the door.", "2. Close it.", "Close 3.", "(J. Smith)"]),
+        ("he", ["1. הוא בא.", "הוא הלך."]),
         ("xx", ["Unu.", "Du!", "Ĉu tri?"]),
     ],
 )
@@ -157,6 +161,7 @@ def test_one_character_is_never_cut() -> None:
         ("Install the Program Your Phone Has.", "Install the Program Your Phone Has."),  # a sentence
         ("Anna never Likes the Program", "Anna never Likes the Program"),
         ("How to Work", "How to Work"),  # too little to judge by
+        ("安装 Program 到您的 Phone 您的 Install", "安装 Program 到您的 Phone 您的 Install"),
         ("you can have it if you do not like the Green House", "you can have it if you do not like the Green House"),
     ],
 )

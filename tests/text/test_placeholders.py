@@ -1,5 +1,6 @@
 """Placeholders: found where people write them, put back letter by letter, and planted where both sides agree."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_what_is_masked_comes_back(line: str) -> None:
         ("<p><b>Title</b></p>", ["<p><b>", "</b></p>"]),
         ("%MOD1 on $(DISK), %PRODUCT_NAME", ["%MOD1", "$(DISK)", "%PRODUCT_NAME"]),
         ("%sを削除、「%NAME」は%d個。", ["%s", "%NAME", "%d"]),
+        ("%sக்கு கடவுச்சொல்லை மாற்றுகிறது.", ["%s"]),
         ("詳細はhttps://x.org/a?b=1をご覧ください。メールはa@b.orgまで", ["https://x.org/a?b=1", "a@b.org"]),
         ("müller@x.de, https://x.org/wiki/Москва.", ["müller@x.de", "https://x.org/wiki/Москва"]),
         ("5 %ABV, %5 faiz, %50'ye, 50% discount, 100 % sure, 3 < 4, x > y, {open, $5, AT&T, me @ home", []),
@@ -70,6 +72,15 @@ def test_a_placeholder_that_is_missing_or_repeated_is_named() -> None:
 def test_in_training_only_what_both_sides_have_is_masked() -> None:
     assert mask_pair(("{x} is {y}.", "{y} ist {x}.")) == ("⟦1⟧ is ⟦2⟧.", "⟦2⟧ ist ⟦1⟧.")
     assert mask_pair(("<b>yes</b> %s", "<b>ja %s %s")) == ("⟦1⟧yes</b> %s", "⟦1⟧ja %s %s")
+
+
+def test_words_with_vowel_signs_are_replaced_whole() -> None:
+    words = {"अस्पताल": "hospital", "विद्यार्थी": "student", "हिन्दुस्तान": "India"}
+    pairs = [(f"यह {word} है", f"this is {other}") for word, other in words.items()] * 10
+    sources = [copy[0] for seed in range(8) for pair in pairs[:3] if (copy := Planter(pairs, 1.0, seed)(pair))]
+    whole = re.compile("|".join([*words, "यह", "है", SYMBOL.pattern, " "]))
+    assert {whole.sub("", source) for source in sources} == {""}
+    assert not all(any(word in source for word in words) for source in sources)
 
 
 def test_symbols_are_planted_at_words_that_mean_the_same() -> None:

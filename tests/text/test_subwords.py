@@ -131,6 +131,12 @@ def test_what_looks_alike_stands_in_for_characters_that_are_unknown(quotes: str)
         assert model.readable(line) == expected.translate(table)
 
 
+@pytest.mark.parametrize(("known", "typed"), [("کتاب علی", "كتاب علي"), ("علی", "ﻋﻠﯽ"), ("м'яч", "мʼяч")])
+def test_letters_of_other_keyboards_and_fonts_are_read_as_those_of_the_text(known: str, typed: str) -> None:
+    model = learn_subwords(["کتاب علی", "м'яч"] * 20, TextConfig(vocab_size=310))
+    assert model.readable(typed) == known
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.text())
 def test_a_line_is_readable_once_and_for_all_and_what_is_known_stays(line: str) -> None:

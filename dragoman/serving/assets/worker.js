@@ -82,7 +82,7 @@ async function translate(model, number, { text, sentences }) {
       if (cancelled.has(number)) throw new Error("cancelled");
       const found = await remember(model, part.trim());
       if (found.text) joined += gap + found.text;
-      gap = model.target.spaced ? part.slice(part.trimEnd().length) || " " : "";
+      gap = model.target.gap && (part.slice(part.trimEnd().length) || model.target.gap);
       const [first, second] = [alignment.source.length, alignment.target.length];
       alignment.links.push(...found.links.map(([s, t]) => [s + first, t + second]));
       alignment.source.push(...found.source);
@@ -94,13 +94,14 @@ async function translate(model, number, { text, sentences }) {
   return { text: lines.join("\n"), alignment, lost };
 }
 
-/** The sentences of a line, with the spaces after them; what has no letters, or ends in an initial, is no sentence. */
+/** The sentences of a line, with the spaces after them; what has no letters, or ends in an initial or in the number of
+ * an item, is no sentence. */
 function split(line, locale) {
   if (!Intl.Segmenter) return [line];
   const parts = [];
   for (const { segment } of new Intl.Segmenter(locale, { granularity: "sentence" }).segment(line)) {
     const before = parts.at(-1) ?? "";
-    const ended = /[\p{L}\p{N}]/u.test(before) && !/(?:^|[^\p{L}\p{N}'’])\p{L}\.\s*$/u.test(before);
+    const ended = /[\p{L}\p{N}]/u.test(before) && !/(?:^|[\s.([«„“"-])\p{L}\.\s*$|(?:^|:)\s*\p{N}+\.\s*$/u.test(before);
     if (ended && /[\p{L}\p{N}]/u.test(segment)) parts.push(segment);
     else parts.splice(-1, 1, before + segment);
   }
