@@ -4,7 +4,7 @@ import os
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 VERSION = "0.2.0"
@@ -52,17 +52,19 @@ _NOUNS: dict[Any, str] = {
 }
 
 
+_types = cache(partial(get_type_hints, include_extras=True))
+
+
 class Settings:
     """Base of the dataclasses of settings: raises ConfigError for values that the types of the fields exclude."""
 
     def __post_init__(self) -> None:
         for name, kind in _types(type(self)).items():  # type: ignore[arg-type]
             _require_type(name.rstrip("_"), kind, getattr(self, name))
+        self._check()
 
-
-@cache
-def _types(settings: type) -> dict[str, Any]:
-    return get_type_hints(settings, include_extras=True)
+    def _check(self) -> None:
+        """Raise ConfigError for values that exclude each other."""
 
 
 def _require_type(name: str, kind: Any, value: Any) -> None:
@@ -143,8 +145,7 @@ class ModelConfig(Settings):
     target_vocab_size: Annotated[int, Between(4, 2**24)] = 37_000
     """Number of target subwords. Training sets it from the subword model."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         width, heads = self.d_model, self.num_heads
         require(width % heads == 0, f"d_model ({width}) must be a multiple of num_heads ({heads})")
         sines = self.positions != "learned"
@@ -181,8 +182,7 @@ class TextConfig(Settings):
     """Share of training pairs to repeat with symbols for placeholders ({name}, %s, tags, addresses, emoji), so that
     translations keep them; 0 is off."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         has_merges = self.subwords == "bpe"
         require(has_merges or not self.subword_dropout, "subword_dropout leaves out merges: set subwords to bpe")
 
@@ -270,8 +270,7 @@ class SearchConfig(Settings):
     """split: translate the sentences of a line one by one. keep: take a line as one sentence."""
     log_probs: bool = True  # no option. If not, CTranslate2's greedy search is faster, and log_prob may be NaN
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         few = self.n_best <= self.beam or bool(self.sampling)
         require(few, f"n_best ({self.n_best}) can't exceed the beam ({self.beam})")
         drawn = bool(self.sampling) or (not self.top_k and self.top_p == 1)
@@ -357,8 +356,7 @@ class TrainConfig(Settings):
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     """The validation."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         each = len(self.weights) in (0, len(self.train))
         require(each, f"weights needs a number for each of the {len(self.train)} texts of train")
         is_one = "," not in self.source + self.target

@@ -86,8 +86,8 @@ class AugmentConfig(TranslatorConfig):
     """Damage the synthetic sources: a tenth of the words go, a tenth become blanks, others change places with near ones
     (Edunov et al., 2018)."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
+        super()._check()
         require(not (self.noise and self.forward), "noise is for synthetic sources, which --forward does not make")
 
 
@@ -166,8 +166,7 @@ class CompareConfig(Settings):
     out: str = ""
     """Page to write for --runs."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         require(bool(self.system) != bool(self.runs), "give either --system or --runs: what is to be compared")
         require(bool(self.out) == bool(self.runs), "--runs and --out go together: the page needs a name")
         require(not (self.runs and (self.baseline or self.json)), "--baseline and --json go with --system, not --runs")
@@ -196,8 +195,7 @@ class ReproduceConfig(Settings):
     device: str = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         possible = all(0 <= seed < 2**63 for seed in self.seeds) and len({*self.seeds}) == len(self.seeds)
         require(possible, "seeds must be different numbers from 0 to 2^63 - 1")
 
@@ -242,8 +240,7 @@ class ExportConfig(ProofConfig, LanguageConfig):
     package_version: str = "1.0"
     """Version of an Argos package."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if self.quantization == "auto":
             object.__setattr__(self, "quantization", "int8" if self.to == "web" else "float32")
         quantizes = self.to in ("ctranslate2", "argos") or (self.to == "web" and self.quantization == "int8")
@@ -304,8 +301,7 @@ class SplitConfig(Settings):
     pairs: Positive = 1000
     """About this many pairs each for validation and testing, at most a tenth."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         one = "," not in f"{self.source}{self.target}"
         require(one, "split takes one source and one target language: divide the text of each direction by itself")
 
@@ -345,8 +341,7 @@ class FiguresConfig(Settings):
     sentence: str = ""
     """Sentence to translate."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         require(bool(self.model) == bool(self.sentence), "--model and --sentence go together: give both or neither")
 
 

@@ -70,10 +70,8 @@ def join_translations(
         return replace(best, alternatives=others) if others else best
     segments, candidates = [segment for segment, _ in found], [of_part for _, of_part in found]
     gaps = [gap and (s.source[len(s.source.rstrip()) :] or gap) for s in segments]
-    scores = [[candidate.score for candidate in of_part] for of_part in candidates]
     joined = []
-    for choice in [(i,) * len(found) for i in range(n_best)] if drawn else best_combinations(scores, n_best):
-        chosen = [of_part[i] for of_part, i in zip(candidates, choice, strict=True)]
+    for chosen in zip(*candidates, strict=True) if drawn and found else best_combinations(candidates, n_best):
         joined.append(
             Translation(
                 text="".join([s for p, gap in zip(chosen, gaps, strict=True) if p.text for s in (p.text, gap)][:-1]),
@@ -87,14 +85,14 @@ def join_translations(
     return replace(joined[0], alternatives=joined[1:])
 
 
-def best_combinations(scores: Sequence[Sequence[float]], count: int) -> list[tuple[int, ...]]:
+def best_combinations(candidates: Sequence[Sequence[Translation]], count: int) -> list[tuple[Translation, ...]]:
     """The combinations of one candidate from each part with the greatest sums of scores, greatest first.
 
     Exact: the beginning of one of the n best combinations is among the n best beginnings. Of equal sums the one with
     the better beginning comes first. The result is fewer than count if there are no more.
     """
-    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # -sum of scores, place of each part's candidate
-    for of_part in scores:
-        longer = ((loss - score, (*choice, i)) for loss, choice in best for i, score in enumerate(of_part))
+    best: list[tuple[float, tuple[Translation, ...]]] = [(0.0, ())]  # with -sum of scores
+    for of_part in candidates:
+        longer = ((loss - one.score, (*choice, one)) for loss, choice in best for one in of_part)
         best = heapq.nsmallest(count, longer, key=itemgetter(0))
     return [choice for _, choice in best]

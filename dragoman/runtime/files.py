@@ -68,10 +68,7 @@ def refuse_to_overwrite(folder: Path, ours: Collection[str] = (), written: Colle
         ours: names that an earlier result wrote into it, as its marker says; empty if there is no marker.
         written: names that the new result writes or removes; None if it takes the place of the whole folder.
     """
-    try:
-        found = {path.name for path in folder.iterdir()}
-    except FileNotFoundError:
-        return
+    found = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if lost := sorted((found if written is None else found.intersection(written)).difference(ours)):
         names = " and ".join(lost[:2])
         raise DragomanError(f"{folder}: already contains {names}, which would be lost; choose another --out")
@@ -113,8 +110,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         write_together({path: content})
         return
     try:
-        with path.open("wb") as file:
-            file.write(content)
+        path.write_bytes(content)
     except BrokenPipeError:
         raise  # the reader has gone, which is no failure of the file
     except OSError as error:

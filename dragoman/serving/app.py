@@ -5,6 +5,7 @@ import json
 import os
 import re
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl
@@ -86,10 +87,7 @@ class Api:
         source, detected = self._source(asked.source, texts, is_markup)
         route = self._route(source, asked.target)
         wanted = Wanted(alignment=True) if is_markup else Wanted(1 + asked.alternatives)
-
-        async def translate(plain: list[str]) -> list[Answer]:
-            return await translate_texts(route, plain, wanted)
-
+        translate = partial(translate_texts, route, wanted=wanted)
         if is_markup and route:
             has_symbols = all(batcher.translator.vocabulary.has_symbols for batcher in route)
             answers = [Answer(text) for text in await translate_markup(texts, translate, has_symbols)]

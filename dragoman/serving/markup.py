@@ -104,8 +104,7 @@ def _paragraphs(element: Tag, has_symbols: bool) -> Iterator[_Paragraph]:
     for in_text, group in groupby(list(element.children), _is_in_text):
         nodes = list(group)
         if in_text:
-            blank = (len(list(takewhile(lambda node: not _has_text(node), side))) for side in (nodes, nodes[::-1]))
-            start, end = blank
+            start, end = (len([*takewhile(lambda node: not _has_text(node), some)]) for some in (nodes, nodes[::-1]))
             paragraph = _Paragraph(nodes[start : len(nodes) - end])
             for node in paragraph.nodes:
                 _read(paragraph, node, (), has_symbols)

@@ -48,10 +48,8 @@ async def _translate(texts: Sequence[str], batcher: Batcher, wanted: Wanted) -> 
 
 def _join(pieces: Sequence[str], found: Sequence[Line], wanted: Wanted) -> Answer:
     """The answer to a text of these pieces, whose lines were found."""
-    candidates = [translation.candidates for translation, _ in found]
     answers: dict[str, Answer] = {}  # other subwords can be the same text
-    for choice in best_combinations([[one.score for one in of_line] for of_line in candidates], wanted.candidates):
-        chosen = [of_line[i] for of_line, i in zip(candidates, choice, strict=True)]
+    for chosen in best_combinations([translation.candidates for translation, _ in found], wanted.candidates):
         texts = iter(one.text for one in chosen)
         text = "".join(_padded(piece, next(texts)) if i % 2 == 0 else piece for i, piece in enumerate(pieces))
         score, log_prob = (sum(getattr(one, name) for one in chosen) for name in ("score", "log_prob"))

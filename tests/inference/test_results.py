@@ -10,6 +10,11 @@ from dragoman.inference.segmentation import Segment
 SCORES = st.lists(st.lists(st.integers(-8, 0).map(float), min_size=1, max_size=4), min_size=1, max_size=5)
 
 
+def places_of_best(scores: list[list[float]], count: int) -> list[tuple[int, ...]]:
+    candidates = [[Translation(f"{i}", score=one) for i, one in enumerate(of_part)] for of_part in scores]
+    return [tuple(int(one.text) for one in chosen) for chosen in best_combinations(candidates, count)]
+
+
 @given(SCORES, st.integers(1, 12))
 def test_combinations_are_those_that_brute_force_finds(scores: list[list[float]], count: int) -> None:
     everything = list(product(*(range(len(of_part)) for of_part in scores)))
@@ -18,14 +23,14 @@ def test_combinations_are_those_that_brute_force_finds(scores: list[list[float]]
         return sum(of_part[i] for of_part, i in zip(scores, choice, strict=True))
 
     expected = sorted((total(choice) for choice in everything), reverse=True)[:count]
-    found = best_combinations(scores, count)
+    found = places_of_best(scores, count)
     assert [total(choice) for choice in found] == expected
     assert len(set(found)) == len(found)
     assert set(found) <= set(everything)
 
 
 def test_of_equal_combinations_the_first_candidates_come_first() -> None:
-    assert best_combinations([[0.0, 0.0], [0.0, 0.0]], 3) == [(0, 0), (0, 1), (1, 0)]
+    assert places_of_best([[0.0, 0.0], [0.0, 0.0]], 3) == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_what_is_joined_is_the_best_of_all_parts_and_numbers_are_sums() -> None:
