@@ -32,9 +32,11 @@ def clean_text(config: TrainConfig, report: Report) -> Cleaning:
         _refuse(config)
     _warn(diagnosis.findings, path, report)
     chosen = {flag: words for flag, (setting, words) in CLEANING.items() if getattr(config.clean, setting)}
-    counts = {flag: int(np.count_nonzero(diagnosis.flags & flag)) for flag in chosen}
-    reasons = {chosen[flag]: count for flag, count in counts.items() if count}
-    left_out = (diagnosis.flags & np.uint16(sum(chosen))) != 0
+    left_out, reasons = np.zeros(len(diagnosis.flags), dtype=bool), dict[str, int]()
+    for flag, words in chosen.items():  # the first reason of each pair
+        found = (diagnosis.flags & np.uint16(flag) != 0) & ~left_out
+        reasons |= {words: int(found.sum())} if found.any() else {}
+        left_out |= found
     if left_out.all():
         parts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
         cure = "give other text, for --valid or --test if it is the same there, or less --clean"
@@ -56,7 +58,7 @@ def _warn(findings: list[Finding], path: Path, report: Report) -> None:
     """Report errors with all that the check says about them, warnings in one line, and notes not at all."""
     for finding in findings:
         if finding.severity == "error":
-            words = f"{finding.detail} {finding.issue.advice}".strip()
+            words = f"{finding.detail} {finding.advice}".strip()
             report(f"warning: {finding.reason} in the {finding.text} text ({finding.amount}): {words}")
     warnings = [f"{f.reason} ({f.amount} of the {f.text} text)" for f in findings if f.severity == "warning"]
     if warnings:

@@ -62,13 +62,6 @@ class Issue:
     unreadable: bool = False
     """Whether training stops at this issue."""
 
-    @property
-    def advice(self) -> str:
-        """One or two sentences about what to do."""
-        setting = CLEANING[self.flag][0] if self.flag in CLEANING and self.flag != Flag.OVERLAP else ""
-        option = f", or train with --clean.{setting}" if setting else ""
-        return f"{'Training stops here. ' if self.unreadable else ''}{self.cure}{option.replace('_', '-')}."
-
 
 _TABLE = yaml.safe_load(Path(__file__).with_name("issues.yaml").read_text(encoding="utf-8"))
 ISSUES = {
@@ -123,6 +116,14 @@ class Finding:
         return ISSUES[self.reason]
 
     @property
+    def advice(self) -> str:
+        """One or two sentences about what to do; only training text is cleaned."""
+        issue, is_cleaned = self.issue, self.text == "training" and self.issue.flag != Flag.OVERLAP
+        setting = CLEANING[issue.flag][0] if issue.flag in CLEANING and is_cleaned else ""
+        option = f", or train with --clean.{setting}" if setting else ""
+        return f"{'Training stops here. ' if issue.unreadable else ''}{issue.cure}{option.replace('_', '-')}."
+
+    @property
     def amount(self) -> str:
         """How many lines, pairs or the like have the issue, in words."""
         return _count(self.count, self.issue.unit.removesuffix("s"))
@@ -150,7 +151,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as JSON takes it."""
         own = {name: getattr(self, name) for name in ("reason", "severity", "text", "count", "share")}
-        issue = {"unit": self.issue.unit, "advice": self.issue.advice, "detail": self.detail}
+        issue = {"unit": self.issue.unit, "advice": self.advice, "detail": self.detail}
         return own | issue | {"examples": [asdict(place) for place in self.examples]}
 
 
@@ -203,7 +204,7 @@ def render_report(findings: Sequence[Finding], sizes: Mapping[str, int], width: 
         share = f" ({finding.share:.1%})" if finding.share >= 0.001 else " (less than 0.1%)"
         share = share if finding.share < 0.9995 and finding.issue.unit != "texts" else ""
         lines += ["", *wrap(f"{finding.severity.upper()}  {finding.reason}: {text}{finding.amount}{share}")]
-        for words in (finding.detail, finding.issue.advice):
+        for words in (finding.detail, finding.advice):
             lines += wrap(words, initial_indent=" " * 4, subsequent_indent=" " * 4)
         for example in finding.examples:
             lines.append(f"    {example.file}:{example.line}  {example.remark}".rstrip())

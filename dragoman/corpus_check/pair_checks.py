@@ -30,7 +30,7 @@ _LEAST_RATIO, _RATIO_SPREADS = math.log(2.5), 6.0
 _FOREIGN_LETTERS = 8  # of another script, that a line in that script has at least; of Latin, twice as many
 _COPIED_WORDS, _COPIED_LETTERS = 3, 15
 _WITHOUT_SPACES = ("Hani", "Hira", "Kana", "Thai", "Laoo", "Khmr", "Mymr")  # a letter of these counts as three
-_WEIGHTS = np.array([1, *(3 if script in _WITHOUT_SPACES else 1 for script in SCRIPTS)])
+_WEIGHTS = np.array([1, *(3 if script in _WITHOUT_SPACES else 2 if script == "Hang" else 1 for script in SCRIPTS)])
 
 
 class Usual:

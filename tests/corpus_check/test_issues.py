@@ -18,7 +18,7 @@ PLACES = [Example("a.en", line, ("text",)) for line in range(1, 6)]
 
 @pytest.mark.parametrize("kind", ISSUES)
 def test_advice_is_a_sentence_and_names_options_that_exist(kind: str) -> None:
-    advice = ISSUES[kind].advice
+    advice = Finding(kind, "training").advice
     assert advice.endswith(".")
     assert not advice.endswith("..")
     groups = {"clean": CleaningConfig, "text": TextConfig}
@@ -26,6 +26,7 @@ def test_advice_is_a_sentence_and_names_options_that_exist(kind: str) -> None:
         assert name.replace("-", "_") in {field.name for field in fields(groups[group])}
     named = re.findall(r"--clean\.[\w-]+", advice)
     assert len(named) == (ISSUES[kind].flag in CLEANING and ISSUES[kind].flag != Flag.OVERLAP)  # the default
+    assert "--clean." not in Finding(kind, "validation").advice
 
 
 def test_every_flag_has_an_issue_and_a_bit_of_a_uint16() -> None:
@@ -46,7 +47,7 @@ def test_a_tally_counts_all_and_keeps_the_first_examples() -> None:
     finding.pairs = 50
     assert json.loads(json.dumps(finding.to_dict())) == {
         "reason": "NUL", "severity": "error", "text": "training", "count": 5, "share": 0.1, "unit": "lines",
-        "advice": ISSUES["NUL"].advice, "detail": "Something about the whole.",
+        "advice": finding.advice, "detail": "Something about the whole.",
         "examples": [{"file": "a.en", "line": n, "texts": ["text"], "remark": ""} for n in (1, 2, 3)],
     }  # fmt: skip
     for number in range(4):
@@ -106,7 +107,7 @@ def test_the_report_has_all_that_a_finding_says() -> None:
     assert "    valid.en:3" in lines
     assert "      | a<U+0009>b" in lines
     text = " ".join(" ".join(lines).split())
-    assert LONG.issue.advice in text
+    assert LONG.advice in text
     assert LONG.detail in text
     assert REMARK in text
     assert any(line.endswith("…") and "日本語" in line for line in lines)
