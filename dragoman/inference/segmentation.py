@@ -34,7 +34,7 @@ _CLAUSE_END = re.compile(
     r"|(?<!\s)\s+(?=[–—]\s)"
 )
 _LETTERS, _WORD = re.compile(r"[^\W\d_]+"), re.compile(r"\w")
-_NO_END = re.compile(r"(?:^|[\s.(\[«„“\"-])[^\W\d_]\.\s*$|(?:^|:)\s*\d+\.\s*$")  # an initial, or the number of an item
+_INITIAL = re.compile(r"(?:^|[\s.(\[«„“\"-])[^\W\d_]\.\s*$")
 _JOINER, _SKIN_TONES = "\u200d", "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 
 
@@ -148,7 +148,7 @@ def split_sentences(text: str, language: str) -> list[str]:
     """
     sentences: list[str] = []
     for piece in sentencex.segment(base_code(language), text):
-        is_whole = sentences and _WORD.search(sentences[-1]) and not _NO_END.search(sentences[-1])  # "M. Martin"
+        is_whole = sentences and _WORD.search(sentences[-1]) and not _INITIAL.search(sentences[-1])  # "M. Martin"
         if is_whole and _WORD.search(piece):
             sentences.append(piece)
         else:

@@ -94,14 +94,13 @@ async function translate(model, number, { text, sentences }) {
   return { text: lines.join("\n"), alignment, lost };
 }
 
-/** The sentences of a line, with the spaces after them; what has no letters, or ends in an initial or in the number of
- * an item, is no sentence. */
+/** The sentences of a line, with the spaces after them; what has no letters, or ends in an initial, is no sentence. */
 function split(line, locale) {
   if (!Intl.Segmenter) return [line];
   const parts = [];
   for (const { segment } of new Intl.Segmenter(locale, { granularity: "sentence" }).segment(line)) {
     const before = parts.at(-1) ?? "";
-    const ended = /[\p{L}\p{N}]/u.test(before) && !/(?:^|[\s.([«„“"-])\p{L}\.\s*$|(?:^|:)\s*\p{N}+\.\s*$/u.test(before);
+    const ended = /[\p{L}\p{N}]/u.test(before) && !/(?:^|[\s.([«„“"-])\p{L}\.\s*$/u.test(before);
     if (ended && /[\p{L}\p{N}]/u.test(segment)) parts.push(segment);
     else parts.splice(-1, 1, before + segment);
   }
