@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp
 
 from dragoman.config import VERSION, DragomanError, SearchConfig
 from dragoman.inspection.evidence import inspect
@@ -260,7 +261,7 @@ async def _metrics() -> Response:
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def build(directions: Directions, search: SearchConfig, limits: Limits, keys: Keys | None = None) -> Gate:
+def build(directions: Directions, search: SearchConfig, limits: Limits, keys: Keys | None = None) -> ASGIApp:
     """The ASGI application."""
     api = Api(directions, search, limits, keys)
     app = FastAPIOffline(title="Dragoman", version=VERSION, redoc_url=None)
@@ -283,11 +284,10 @@ def build(directions: Directions, search: SearchConfig, limits: Limits, keys: Ke
     _serve(app, "/", page.render("Translate").encode(), page.CONTENT_TYPES[".html"], **protection)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(DragomanError, _refuse)
-    if limits.cors:
-        app.add_middleware(
-            CORSMiddleware, allow_origins=limits.cors, allow_methods=["GET", "POST"], allow_headers=["*"]
-        )
-    return Gate(app, limits)
+    gate = Gate(app, limits)
+    if not limits.cors:
+        return gate  # otherwise around the gate, so that pages can also read what it refuses
+    return CORSMiddleware(gate, allow_origins=limits.cors, allow_methods=["GET", "POST"], allow_headers=["*"])
 
 
 def _refuse(request: Request, error: Exception) -> JSONResponse:

@@ -30,7 +30,7 @@ _LEFT_ALONE = _KEPT_IN_TEXT | {"noscript", "pre", "script", "style", "template",
 _AS_WRITTEN = HTMLFormatter(
     EntitySubstitution.substitute_xml, void_element_close_prefix="", empty_attributes_are_booleans=True
 )
-_PLACEHOLDER = re.compile(r"\{#(\d+)\}")
+_PLACEHOLDER = re.compile(r"\{#~(\d+)\}")  # unlike what stands in documents
 _EDGES = re.compile(r"([^\w{$]*)(.*?)([^\w}]*)", re.DOTALL)  # punctuation, word, punctuation
 
 Path = tuple[Tag, ...]
@@ -44,7 +44,7 @@ class _Paragraph:
     nodes: list[PageElement]
     text: str = ""
     paths: list[Path] = field(default_factory=list)  # of each character of the text
-    kept: list[Tag] = field(default_factory=list)  # what {#0}, {#1}, … stand for
+    kept: list[Tag] = field(default_factory=list)  # what {#~0}, {#~1}, … stand for
     places: dict[int, int] = field(default_factory=dict)  # in the text, of those that it has no placeholder for
 
 
@@ -123,7 +123,7 @@ def _read(paragraph: _Paragraph, node: PageElement, path: Path, has_symbols: boo
             _read(paragraph, child, (*path, node), has_symbols)
         return
     if isinstance(node, Tag):
-        text = f"{{#{len(paragraph.kept)}}}" if has_symbols and node.get_text().strip() else ""
+        text = f"{{#~{len(paragraph.kept)}}}" if has_symbols and node.get_text().strip() else ""
         if not text:
             paragraph.places[len(paragraph.kept)] = len(paragraph.text)
         paragraph.kept.append(node)
@@ -177,28 +177,29 @@ def _pieces(paragraph: _Paragraph, answer: Answer) -> Iterator[tuple[str, Path]]
     sources = _spans(alignment.source, paragraph.text)
     linked = {target: source for source, target in alignment.links}
     _link_anchors(paragraph, sources, linked)
-    standing: dict[int, list[int]] = {}  # what stands before each word of the translation
+    standing: dict[int, list[int]] = {}  # what stands before each word of the translation; at -1, in the end
     for kept, place in paragraph.places.items():
         following = sum(stop <= place for _, stop in sources)
-        standing.setdefault(_nearest(linked, following), []).append(kept)
+        standing.setdefault(_nearest(linked, following) if following < len(sources) else -1, []).append(kept)
     end = 0
     before: Path = ()
     for number, (start, stop) in enumerate(_spans(alignment.target, answer.text)):
         dressed = [(answer.text[start:stop], before)]
         if number in linked:
-            dressed = list(_dress(answer.text[start:stop], paragraph, sources[linked[number]]))
+            dressed = list(_dress(answer.text[start:stop], paragraph, sources[linked[number]])) or dressed
         yield answer.text[end:start], tuple(a for a, b in zip(before, dressed[0][1], strict=False) if a is b)
-        yield "".join(f"{{#{kept}}}" for kept in standing.get(number, ())), dressed[0][1]
+        yield "".join(f"{{#~{kept}}}" for kept in standing.get(number, ())), dressed[0][1]
         yield from dressed
         end, before = stop, dressed[-1][1]
+    yield "".join(f"{{#~{kept}}}" for kept in standing.get(-1, ())), before
     yield answer.text[end:], ()
 
 
 def _spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
     """Where each word stands in a text that has them in this order, whatever their case."""
-    spans, end, text = [], 0, text.lower()
+    spans, end, text = [], 0, text.replace("İ", "i").lower()  # the only letter that becomes two
     for word in words:
-        start = max(text.find(word.lower(), end), end)
+        start = max(text.find(word.replace("İ", "i").lower(), end), end)
         end = min(start + len(word), len(text))
         spans.append((start, end))
     return spans

@@ -86,6 +86,7 @@ def _follow(first: Answer, second: Answer) -> Answer:
         second,
         score=first.score + second.score,
         log_prob=first.log_prob + second.log_prob,
+        alternatives=[_follow(first, other) for other in second.alternatives],
         lost=[*first.lost, *second.lost],
         alignment=alignment,
     )

@@ -49,6 +49,9 @@ def turned(document: str, has_symbols: bool = True) -> str:
         ('<i class="icon"></i> Home <input disabled>', '<i class="icon"></i> HOME <input disabled>'),
         ("<script>a < b</script><pre>a b</pre>c d", "<script>a < b</script><pre>a b</pre>D C"),
         ("<p translate=no>a</p><p class='x notranslate'>c", '<p translate="no">a</p><p class="x notranslate">c</p>'),
+        ("<a>Open settings <img src=i></a>", '<a>SETTINGS OPEN<img src="i"></a> '),
+        ("<p>Use {#1} here</p>", "<p>HERE {#1} USE</p>"),
+        ("<p>İİİİ <b>güzel</b> şehir</p>", "<p>ŞEHIR <b>GÜZEL</b> İİİİ</p>"),  # small letters of İ are two
         ("", ""),
         (" <b> </b> ", " <b> </b> "),
     ],
@@ -66,7 +69,7 @@ def test_code_in_a_sentence_is_a_placeholder_or_stands_before_the_next_word() ->
 
 def test_what_a_translation_loses_is_not_lost() -> None:
     async def forgetful(texts: list[str]) -> list[Answer]:
-        assert texts == ["the {#0} old house"]
+        assert texts == ["the {#~0} old house"]
         return [Answer("maison", alignment=Alignment([(3, 0)], texts[0].split(), ["maison"]))]
 
     document = 'the <code>x</code> <a href="y">old</a> house'
